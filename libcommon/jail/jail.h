@@ -58,20 +58,24 @@ struct sp_jail {
 	bool dev;                     /* /dev with null, zero, random, urandom; plus kvm if wanted */
 	bool kvm;
 	uint64_t max_memory;          /* RLIMIT_AS; 0: none */
-	uint64_t max_file;            /* RLIMIT_FSIZE; 0: none may be written beyond what is there */
-	uint32_t max_files;           /* RLIMIT_NOFILE */
-	uint32_t max_procs;           /* threads and processes of the uid */
+	uint64_t max_file;            /* RLIMIT_FSIZE: no byte of a regular file past it, old or new */
+	uint32_t max_files;           /* RLIMIT_NOFILE; 0: as the caller's */
+	uint32_t max_procs;           /* threads and processes of the uid; 0: itself only */
 	uint32_t max_cpu_s;           /* RLIMIT_CPU; 0: none */
 	const int *keep;              /* descriptors that stay, at their numbers; 0-2 stay too */
 	size_t nkeep;
 	const char *cgroup;           /* leaf below the space cgroup, or NULL; skipped where not writable */
 	uint64_t cgroup_memory;       /* memory.max; 0: none */
+	const int *stdio;             /* three descriptors that become 0-2, or NULL: the caller's */
 };
 
 /* Forks, confines the child and runs fn(arg) there; its return is the exit status. The child dies
- * with the calling thread (PR_SET_PDEATHSIG after the uid change, parent checked again). Set-up
- * errors of the child come back through *e. *pidfd gets a pidfd; returns the pid (in the caller's
- * pid namespace; the child is pid 1 of its own). */
+ * with the calling thread (PR_SET_PDEATHSIG after the uid change, parent checked again), so call it
+ * from a thread that lives as long as the process should; and from a process with one thread, since
+ * the child is a plain clone that waits for no lock of malloc. Memory is copied: what the caller
+ * holds in its heap, fn can read. Set-up errors of the child come back through *e. *pidfd gets a
+ * pidfd; returns the pid (in the caller's pid namespace; the child is pid 1 of its own, so signals
+ * that it leaves at their default do nothing when they come from inside). */
 pid_t sp_jail_run(const struct sp_jail *j, int (*fn)(void *arg), void *arg, int *pidfd,
 		  struct sp_err *e);
 /* The same, and execve(path, argv, envp) inside at the end; path is as seen inside. */
