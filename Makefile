@@ -51,7 +51,7 @@ GUEST_CFLAGS := $(BASE) $(WARN) -Os -ffunction-sections -fdata-sections -fstack-
 
 .PHONY: all
 all: ## build every program into build/bin (the default)
-all: $(PROGRAMS:%=$(B)/bin/%) $(if $(wildcard bin/space-guest.c),$(B)/bin/space-guest) \
+all: $(B)/libcommon.a $(PROGRAMS:%=$(B)/bin/%) $(if $(wildcard bin/space-guest.c),$(B)/bin/space-guest) \
 	$(if $(wildcard libcommon/vmm/romem.c),$(B)/bin/space-romem.so)
 
 $(B)/obj/%.o: %.c Makefile

@@ -34,6 +34,9 @@ int sp_proc_await(int pidfd, int ms);
 int sp_proc_detach(int (*fn)(void *arg), void *arg, const int *keep, int nkeep,
 		   struct sp_proc_id *id, struct sp_err *e);
 
+/* For forked children in place of _exit: a coverage build writes its counts first. */
+_Noreturn void sp_proc_exit(int status);
+
 /* Runs argv (execvp, no shell) with stdin from in_fd (or /dev/null if -1) and its stdout and
  * stderr collected up to 64 KiB; a status other than 0 is SP_FAIL with the last line of output. */
 struct sp_str;

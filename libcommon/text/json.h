@@ -18,6 +18,10 @@
 
 struct sp_json;
 
+#define SP_JSON_DEPTH 64
+
+/* NULL where text is one strict JSON value, else what is wrong at byte *at. */
+const char *sp_json_scan(const char *text, size_t n, size_t *at);
 struct sp_json *sp_json_parse(const char *text, size_t n, struct sp_err *e); /* NULL on error */
 void sp_json_free(struct sp_json **j); /* for sp_auto_json; *j may be NULL */
 #define sp_auto_json __attribute__((cleanup(sp_json_free))) struct sp_json
@@ -48,6 +52,10 @@ bool sp_json_bool(const struct sp_json *o, const char *key, bool dflt);
 size_t sp_json_len(const struct sp_json *a);
 const struct sp_json *sp_json_at(const struct sp_json *a, size_t i);
 const char *sp_json_key_at(const struct sp_json *o, size_t i); /* NULL in an array */
+/* The same without counting from the front each time. */
+const struct sp_json *sp_json_first(const struct sp_json *a);
+const struct sp_json *sp_json_next(const struct sp_json *v);
+const char *sp_json_key(const struct sp_json *v); /* NULL in an array */
 void sp_json_push(struct sp_json *a, struct sp_json *take);
 void sp_json_push_str(struct sp_json *a, const char *s);
 const char *sp_json_value_str(const struct sp_json *v); /* NULL if not a string */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines to standard error: "<N>" level prefix (sd-daemon(3)) under systemd, no clock, control
  * characters escaped, the operation id in every line once it is set. Never for an error that is
- * also returned. */
+ * also returned. Debug lines come out only where SPACE_DEBUG is set. */
 #ifndef SP_TEXT_LOG_H
 #define SP_TEXT_LOG_H
 

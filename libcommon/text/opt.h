@@ -81,6 +81,7 @@ int sp_opt_size(const struct sp_opt_state *st, int64_t min, int64_t max, int64_t
 int sp_opt_span(const struct sp_opt_state *st, int64_t *ns, struct sp_err *e);
 int sp_opt_env(const char *text, struct sp_err *e); /* checks K=V: K is [A-Za-z_][A-Za-z0-9_]* */
 int sp_size_parse(const char *text, int64_t *out);  /* -1 on bad text or overflow */
+void sp_size_format(int64_t v, char out[static 32]); /* the same way back: "4G", "1000" */
 
 /* Operands, with "-" standing for ids read from standard input, one a line (first tab-separated
  * field), blank lines passed over; bounded at 65,536 operands. Calls fn for each, goes on after a
