@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the next writer does with an operation whose worker died (phases.def has it phase by phase;
  * each verb's repair, beside its act, has the steps). */
+#include <stdio.h>
 #include <string.h>
 
 #include "sandbox/model.h"

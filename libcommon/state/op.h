@@ -39,6 +39,9 @@ struct sp_op_req {
  * only its id is set; if kind or request differ from then, SP_CONFLICT. */
 int sp_op_begin(const struct sp_roots *r, const struct sp_op_req *q, struct sp_op **out,
 		char id[static SP_ID_SIZE], bool *existing, struct sp_err *e);
+/* Was its request_id seen before? 1 with the id (subjects are not looked at), 0, -1 SP_CONFLICT. */
+int sp_op_seen(const struct sp_roots *r, const struct sp_op_req *q, char id[static SP_ID_SIZE],
+	       struct sp_err *e);
 void sp_op_free(struct sp_op **op);
 
 const char *sp_op_id(const struct sp_op *op);
