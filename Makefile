@@ -82,7 +82,7 @@ $(B)/bin/%: $(B)/obj/bin/%.o $(B)/libcommon.a
 $(B)/bin/space-romem.so: libcommon/vmm/romem.c Makefile
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  SO      $@")
-	$(Q)$(CC) $(BASE) $(WARN) -O2 -fPIC -shared -fvisibility=hidden -Wl,--build-id=none \
+	$(Q)$(CC) $(BASE) -U_FILE_OFFSET_BITS $(WARN) -O2 -fPIC -shared -fvisibility=hidden -Wl,--build-id=none \
 		-Wl,-z,relro,-z,now -o $@ $<
 
 # Unit tests: each tests/unit/test_*.c is a program that prints TAP.
