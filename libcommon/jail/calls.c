@@ -10,7 +10,9 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sched.h>
+#include <linux/if_tun.h>
 #include <seccomp.h>
+#include <sys/prctl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -92,6 +94,11 @@ static const struct group groups[] = {
 			 S(getxattr), S(lgetxattr), S(fgetxattr), S(listxattr), S(llistxattr),
 			 S(flistxattr), S(sync), S(syncfs), S(getpgid), S(setpgid), S(getsid),
 			 S(kill), S(alarm), S(setitimer), S(getitimer), S(pause)) },
+	/* QEMU's own -sandbox: libseccomp probes with calls that must fail as the kernel has them
+	 * fail; a filter on top of ours can only take more away. */
+	{ VMM, 0, GROUP(S(seccomp)) },
+	/* On the guest channel's socket, which it gets bound and listening. */
+	{ VMM, 0, GROUP(S(listen)) },
 	/* libc's posix_spawn and threads fall back to clone, whose flags a filter can see. */
 	{ VMM | TOOL | FETCH, ENOSYS, GROUP(S(clone3)) },
 
@@ -120,8 +127,19 @@ static const struct rule rules[] = {
 	{ ALL, 0, S(prlimit64), IS(2, 0) },
 	/* Names of threads, for people who debug. */
 	{ ALL, 0, S(prctl), IS(0, 15 /* PR_SET_NAME */) },
+	/* QEMU's own -sandbox, on top of ours, asks through prctl or seccomp(2) (below). */
+	{ VMM, 0, S(prctl), IS(0, PR_SET_NO_NEW_PRIVS) },
+	{ VMM, 0, S(prctl), IS(0, PR_SET_SECCOMP) },
 	/* Threads. */
 	{ VMM | FETCH, 0, S(clone), HAS(0, THREAD_FLAGS) },
+	/* The tap that the VMM was handed: asked what it is, told how frames look. */
+	{ VMM, 0, S(ioctl), IS(1, TUNGETIFF) },
+	{ VMM, 0, S(ioctl), IS(1, TUNGETFEATURES) },
+	{ VMM, 0, S(ioctl), IS(1, TUNSETOFFLOAD) },
+	{ VMM, 0, S(ioctl), IS(1, TUNGETVNETHDRSZ) },
+	{ VMM, 0, S(ioctl), IS(1, TUNSETVNETHDRSZ) },
+	{ VMM, 0, S(ioctl), IS(1, TUNSETVNETLE) },
+	{ VMM, 0, S(ioctl), IS(1, FIONBIO) },
 	/* Is it a terminal; how much is there to read. */
 	{ ALL & ~VMM, 0, S(ioctl), IS(1, TCGETS) },
 	{ ALL & ~VMM, 0, S(ioctl), IS(1, FIONREAD) },
