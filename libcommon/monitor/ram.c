@@ -56,12 +56,14 @@ static void take_mapping(struct sp_ram *out, const char *line, uint64_t ino)
 {
 	unsigned long long lo, hi, off, inode;
 	struct sp_ram_area a;
-	char perms[8], name[16];
+	char perms[8], name[256];
+	size_t n;
 
-	if (sscanf(line, "%llx-%llx %7s %llx %*s %llu %15s", &lo, &hi, perms, &off, &inode, name) !=
+	if (sscanf(line, "%llx-%llx %7s %llx %*s %llu %255s", &lo, &hi, perms, &off, &inode, name) !=
 	    6)
 		return;
-	if (inode != ino || strcmp(name, "/mem") != 0 || perms[3] != 'p')
+	n = strlen(name);
+	if (inode != ino || n < 4 || strcmp(name + n - 4, "/mem") != 0 || perms[3] != 'p')
 		return;
 	a = (struct sp_ram_area){ .addr = lo, .len = hi - lo, .off = off };
 	if (a.off > out->size || a.len > out->size - a.off || out->nareas == SP_NELEM(out->area))
