@@ -27,7 +27,6 @@
 #include "vol/store.h"
 
 #define STATE_MAX (16u << 20)       /* device state; QEMU's is about 120 KB */
-#define STATE_PIPE (1 << 20)
 #define BUFFER_MAX (512ULL << 20)   /* changed memory beyond that is written while the guest stands */
 #define BUFFER_SPARE (16ULL << 20)
 #define THAW_MS 5000
@@ -81,20 +80,24 @@ static int prepare(struct taking *t, struct sp_err *e)
 	return 0;
 }
 
+/* A nameless file of the store takes the device state: QEMU truncates what it saves into, so a pipe
+ * will not do, and what a hostile VMM can put there counts against its file size limit. It gets a
+ * descriptor that only writes. */
 static int save_devices(struct taking *t, struct sp_err *e)
 {
-	int p[2];
-	int rc;
+	sp_auto_fd file = openat(t->k->box, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	sp_auto_fd out = -1;
+	char path[40];
 
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return sp_fail(e, SP_FAIL, errno, "pipe");
-	sp_auto_fd out = p[0], in = p[1];
-	fcntl(in, F_SETPIPE_SZ, STATE_PIPE);
-	rc = sp_keeper_ask(t->k, SP_H_SAVE, 0, in, STOP_MS, NULL, e);
-	sp_fd_close(&in);
-	if (rc < 0)
+	if (file < 0)
+		return sp_fail(e, sp_code_of_errno(errno), errno, "cannot make a file for the state");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	out = open(path, O_WRONLY | O_CLOEXEC);
+	if (out < 0)
+		return sp_fail(e, SP_FAIL, errno, "cannot open the state's file");
+	if (sp_keeper_ask(t->k, SP_H_SAVE, 0, out, STOP_MS, NULL, e) < 0)
 		return -1;
-	return sp_fd_slurp(out, STATE_MAX, &t->state, e);
+	return sp_fd_slurp(file, STATE_MAX, &t->state, e);
 }
 
 static int snapshot(struct taking *t, struct sp_err *e)

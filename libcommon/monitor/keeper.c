@@ -72,11 +72,11 @@ int sp_keeper_hear(struct sp_keeper *k, int ms, struct sp_half_msg *m, struct sp
 	}
 	if (m->type == SP_H_DONE)
 		return 1;
-	note(k, m);
-	if (m->type == SP_H_VM && k->vm == SP_VM_ENDED && m->text[0]) {
+	if (m->type == SP_H_VM && m->value == SP_VM_ENDED && k->vm != SP_VM_ENDED) {
 		clean_text(m->text, sizeof m->text);
 		snprintf(k->ended_why, sizeof k->ended_why, "%s", m->text);
 	}
+	note(k, m);
 	return 0;
 }
 
@@ -227,6 +227,12 @@ static bool serve_one(struct sp_keeper *k, int conn)
 	return quit;
 }
 
+static void vmm_ended(struct sp_keeper *k)
+{
+	snprintf(k->ended_why, sizeof k->ended_why, "its VMM ended");
+	k->vm = SP_VM_ENDED;
+}
+
 void sp_keeper_serve(struct sp_keeper *k)
 {
 	struct pollfd p[] = { { .fd = k->ctl, .events = POLLIN },
@@ -241,9 +247,10 @@ void sp_keeper_serve(struct sp_keeper *k)
 			break;
 		if (p[1].revents)
 			sp_keeper_hear(k, 0, &m, &e);
-		if (p[2].revents && k->vm != SP_VM_ENDED) {
-			snprintf(k->ended_why, sizeof k->ended_why, "its VMM ended");
-			k->vm = SP_VM_ENDED;
+		/* the reader may still have to say why it ended */
+		while (p[2].revents && k->vm != SP_VM_ENDED) {
+			if (sp_keeper_hear(k, 1000, &m, &e) < 0)
+				vmm_ended(k);
 		}
 		if (p[0].revents && k->vm != SP_VM_ENDED) {
 			sp_auto_fd conn = accept4(k->ctl, NULL, NULL, SOCK_CLOEXEC);

@@ -148,9 +148,11 @@ static int take_vm_events(struct state *s)
 
 	if (s->in.engine->events(s->vm, &vm, &e) < 0) {
 		s->in.engine->detach(&s->vm);
-		vm = SP_VM_ENDED;
+		if (vm != SP_VM_ENDED) /* it went without a word on the control connection */
+			return tell(s, SP_H_VM, SP_OK, SP_VM_ENDED,
+				    s->log[0] ? s->log : "its VMM ended");
 	}
-	return vm == SP_VM_UNKNOWN ? 0 : tell(s, SP_H_VM, SP_OK, vm, s->log);
+	return vm == SP_VM_UNKNOWN ? 0 : tell(s, SP_H_VM, SP_OK, vm, NULL);
 }
 
 static void take_console(struct state *s)

@@ -69,7 +69,7 @@ struct sp_engine {
 	int (*load)(struct sp_vm *vm, int state_fd, int ms, struct sp_err *e); /* then paused */
 	int (*cont)(struct sp_vm *vm, struct sp_err *e);
 	int (*stop)(struct sp_vm *vm, struct sp_err *e);
-	/* Device state into state_fd (a pipe's write end; closed here), of a stopped machine. */
+	/* Device state into state_fd (an empty file, write-only; closed here), of a stopped machine. */
 	int (*save)(struct sp_vm *vm, int state_fd, struct sp_err *e);
 	int (*state)(struct sp_vm *vm, enum sp_vm_state *out, struct sp_err *e);
 	int (*quit)(struct sp_vm *vm, struct sp_err *e);

@@ -102,7 +102,7 @@ static void machine_args(struct sp_vm_command *c, const struct sp_machine *m, bo
 	arg(c, "-S", NULL);
 	arg(c, "-machine",
 	    "%s,hpet=off,smbus=off,sata=off,usb=off,smm=off,vmport=off,graphics=off,"
-	    "memory-backend=ram",
+	    "suppress-vmdesc=on,memory-backend=ram",
 	    m->machine);
 	arg(c, "-accel", strcmp(m->accel, "kvm") == 0 ? "kvm" : "tcg,tb-size=32");
 	arg(c, "-cpu", "%s", m->cpu_model);
