@@ -10,7 +10,7 @@
 void sp_mux_guest_drop(struct sp_mux *m, enum mux_phase next)
 {
 	if (m->channel >= 0) {
-		/* The descriptor came over a socket: others may have it too, so epoll must be told. */
+		/* It came over a socket: others may have it open too, so epoll must be told. */
 		sp_mux_watch(m, EPOLL_CTL_DEL, m->channel, 0, 0);
 		close(m->channel);
 		m->channel = -1;
@@ -115,8 +115,6 @@ static void on_ready(struct sp_mux *m, const unsigned char *p, uint32_t len)
 	}
 	m->phase = MUX_OPEN;
 	sp_mux_tell(m, SP_MUX_READY, sp_fields_num(p, len, SP_T_VALUE, 0));
-	for (size_t i = 0; i < SP_G_SESSIONS; i++)
-		m->clients[i].waits |= m->clients[i].state == CLIENT_NEW;
 }
 
 /* An answer counts when it is the last that is due: one that came late, to a request that was given

@@ -6,10 +6,10 @@
  *   mux_client.c  the clients: their frames in, their sessions' output out
  *
  * Memory is bounded so: one read buffer and one write buffer for the channel; a session holds at
- * most a window of each of its two outputs (more is the guest's fault), MUX_CTL of other frames, one
- * last frame, and one frame of its client's that is not whole or has to wait. All of it is taken
- * when needed and given back when empty. Writes are sendmsg with MSG_NOSIGNAL, so that a client that
- * died is an error and not a signal.
+ * most a window of each of its two outputs (more is the guest's fault), MUX_CTL of other frames,
+ * one last frame, and one frame of its client's that is not whole or has to wait. All of it is
+ * taken when needed and given back when empty. Writes are sendmsg with MSG_NOSIGNAL, so that a
+ * client that died is an error and not a signal.
  */
 #ifndef SP_GUEST_MUX_INT_H
 #define SP_GUEST_MUX_INT_H
