@@ -59,6 +59,7 @@ int sp_repair(const struct sp_roots *r, const char *op, struct sp_err *e)
 	if (!o)
 		return 0;
 	sp_task_fill(&t, r, o);
+	t.repairing = true;
 	verb = sp_verb_find(sp_json_str(sp_op_record(o), "kind"));
 	if (!verb)
 		rc = sp_fail(&why, SP_FAIL, 0, "its worker died; its kind is unknown here");

@@ -59,6 +59,8 @@ int sp_task_phase(struct sp_task *t, const char *name, struct sp_err *e)
 	};
 	const char *kind = sp_json_str(sp_op_record(t->op), "kind");
 
+	if (t->repairing)
+		return 0;
 	for (size_t i = 0; kind && i < SP_NELEM(known); i++)
 		if (strcmp(known[i].kind, kind) == 0 && strcmp(known[i].phase, name) == 0)
 			return sp_op_phase(t->op, name, false, e);

@@ -15,6 +15,7 @@
 #ifndef SP_SANDBOX_TASK_H
 #define SP_SANDBOX_TASK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -30,6 +31,7 @@ struct sp_task {
 	const char *owner;
 	const struct sp_json *request; /* lent by the operation's record */
 	const struct sp_json *subjects;
+	bool repairing; /* phases are not marked */
 };
 
 struct sp_verb {
