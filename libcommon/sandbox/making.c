@@ -55,17 +55,6 @@ static int size_disk(int vol, int64_t want, int64_t *bytes, struct sp_err *e)
 	return 0;
 }
 
-int sp_memory_file(int dirfd, int64_t memory, struct sp_err *e)
-{
-	sp_auto_fd fd = sp_fs_open(dirfd, "mem", O_RDWR | O_CREAT, 0600, e);
-
-	if (fd < 0)
-		return -1;
-	if (ftruncate(fd, memory) < 0)
-		return sp_fail(e, SP_FAIL, errno, "mem");
-	return 0;
-}
-
 static struct sp_json *new_record(const struct sp_making *m, const struct sp_child *c, int64_t disk)
 {
 	const struct sp_origin *o = m->origin;
@@ -127,8 +116,6 @@ static int fill(struct sp_making *m, struct sp_child *c, int dir, struct sp_err 
 	vol = sp_fs_open_dir(dir, "vol", e);
 	if (vol < 0 || sp_checkpoint_strip(vol, true, e) < 0 ||
 	    size_disk(vol, o->disk, &disk, e) < 0)
-		return -1;
-	if (!o->load && sp_memory_file(dir, (int64_t)o->machine.memory, e) < 0)
 		return -1;
 	console = sp_console_create(dir, "console", e);
 	return console < 0 ? -1 : write_record(dir, m, c, disk, e);

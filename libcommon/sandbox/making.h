@@ -82,8 +82,6 @@ uint64_t sp_generation_next(const struct sp_json *rec);
 int sp_machine_start(const struct sp_roots *r, const char *id, const struct sp_json *rec,
 		     const struct sp_origin *base, bool same, uint64_t generation, int *report,
 		     struct sp_err *e);
-/* Cold boots map an empty file of the machine's memory size: sandboxes/<id>/mem. */
-int sp_memory_file(int dirfd, int64_t memory, struct sp_err *e);
 
 /* Removes a sandbox, whole or half made, running or not, and its names. Absent: fine. */
 int sp_sandbox_discard(const struct sp_roots *r, const char *id, struct sp_err *e);

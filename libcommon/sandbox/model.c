@@ -136,6 +136,17 @@ bool sp_subject_is_busy(const struct sp_roots *r, const char *id, const char *bu
 	return dir >= 0 && sp_fs_each(dir, busy_ticket, &b, &e) > 0;
 }
 
+static bool powered_off(const struct sp_roots *r, const char *id, const struct sp_json *rec)
+{
+	struct sp_err e;
+	sp_auto_fd dir = sp_sandbox_dir(r, id, &e);
+	sp_auto_json *ended = dir < 0 ? NULL : sp_record_load(dir, "ended", &e);
+	const char *state = sp_json_str(ended, "state");
+
+	return state && strcmp(state, "stopped") == 0 &&
+	       sp_json_i64(ended, "generation", 0) == sp_json_i64(rec, "generation", -1);
+}
+
 const char *sp_sandbox_state(const struct sp_roots *r, const char *id, const struct sp_json *rec)
 {
 	const char *state = sp_json_str(rec, "state");
@@ -147,6 +158,8 @@ const char *sp_sandbox_state(const struct sp_roots *r, const char *id, const str
 		return "stopped";
 	if (sp_mon_is_alive(r, id, &e) == 1)
 		return "running";
+	if (powered_off(r, id, rec))
+		return "stopped";
 	return sp_subject_is_busy(r, id, NULL) ? "starting" : "dead";
 }
 

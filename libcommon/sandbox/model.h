@@ -15,7 +15,9 @@
  *
  * sandboxes/<id>/             a folder
  *   vol/                      its subvolume: rootfs.img
- *   mem                       cold boot only: an empty sparse file of the machine's memory size
+ *   mem                       while it boots cold: an empty sparse file of the machine's memory size
+ *   ended                     {"generation","at","state":"stopped"|"dead","why"}: how the machine of
+ *     that generation ended by itself, left by its monitor
  *   console                   monitor/console.h
  *   record.json {"format":1,"id","name"|absent,"owner","state","image":id,"base":id|absent (the
  *     checkpoint whose memory it runs on), "paused":id|absent (the checkpoint it resumes from),
@@ -24,10 +26,10 @@
  *     "op": the last operation that changed it,"flagged":text|absent,"hidden":true|absent (the
  *     machine behind a warm operation)}
  *
- * state: "running" (its monitor lives; when it does not, it is shown as "starting" while an operation
- * on it is open, else as "dead": it can be resumed cold from its disk, paused never, removed always),
- * "paused" (vol/ is gone: disk and memory are those of the checkpoint), "stopped" (the guest powered
- * off).
+ * state: "running" (its monitor lives; when it does not, it is shown as "stopped" if the guest powered
+ * off, "starting" while an operation on it is open, else "dead": it can be resumed cold from its disk,
+ * paused never, removed always), "paused" (vol/ is gone: disk and memory are the checkpoint's),
+ * "stopped".
  * A sandbox that is being made is sandboxes/.new-<id>; the rename is the commit.
  *
  * warm/<image id>/<cpus>-<memory>-<disk>   symbolic link: id of the warm checkpoint of that shape
@@ -85,7 +87,7 @@ int sp_any_find(const struct sp_roots *r, const char *owner, const char *operand
 /* Is an operation other than `but` (or NULL) open that names this subject? */
 bool sp_subject_is_busy(const struct sp_roots *r, const char *id, const char *but);
 
-/* What a sandbox is now: its record's state, or "starting" or "dead" (see above). Static text. */
+/* What a sandbox is now: its record's state, or what is shown instead (see above). Static text. */
 const char *sp_sandbox_state(const struct sp_roots *r, const char *id, const struct sp_json *rec);
 
 /* "machine", "cpus" and "memory" of a record. get: -1 where the record has no machine. */

@@ -40,7 +40,7 @@ static int clean(struct sp_task *t, const char *old, struct sp_err *e)
 	sp_auto_fd dir = sp_sandbox_dir(t->roots, id, e);
 
 	/* Its disk is the checkpoint's from now on. */
-	if (dir < 0 || sp_vol_remove_tree(dir, "vol", e) < 0 || sp_fs_unlink(dir, "mem", e) < 0)
+	if (dir < 0 || sp_vol_remove_tree(dir, "vol", e) < 0)
 		return -1;
 	if (old && sp_checkpoint_collect(t->roots, old, t->id, e) < 0)
 		return -1;

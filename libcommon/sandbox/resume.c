@@ -111,12 +111,11 @@ static int start_paused(struct sp_task *t, struct sp_json *rec, struct sp_err *e
 static int start_cold(struct sp_task *t, struct sp_json *rec, struct sp_err *e)
 {
 	const char *id = sp_task_subject(t, 0), *kernel = sp_json_str(rec, "kernel");
-	sp_auto_fd dir = sp_sandbox_dir(t->roots, id, e);
 	sp_auto_fd kernels = sp_fs_open_dir(t->roots->store, SP_DIR_KERNELS, e);
 	struct sp_machine m = { 0 };
 	char other[64];
 
-	if (dir < 0 || kernels < 0 || sp_mon_end(t->roots, id, e) < 0)
+	if (kernels < 0 || sp_mon_end(t->roots, id, e) < 0)
 		return -1;
 	if (!kernel || !sp_fs_exists(kernels, kernel)) {
 		if (sp_kernel_default(t->roots, other, e) < 0)
@@ -131,8 +130,7 @@ static int start_cold(struct sp_task *t, struct sp_json *rec, struct sp_err *e)
 	/* As long as this is not done the record must not read as that of a running machine: a
 	 * repairer tells by it whether what it finds running is ours to end. */
 	sp_json_put_str(rec, "state", "stopped");
-	if (sp_memory_file(dir, (int64_t)m.memory, e) < 0 ||
-	    sp_sandbox_save(t->roots, id, rec, t->id, e) < 0)
+	if (sp_sandbox_save(t->roots, id, rec, t->id, e) < 0)
 		return -1;
 	return start(t, rec, NULL, e);
 }
