@@ -165,11 +165,19 @@ static int name_it(struct sp_task *t, struct sp_err *e)
 
 static int undo(struct sp_task *t, struct sp_err *e)
 {
+	const char *id = sp_task_subject(t, 0);
 	sp_auto_fd all = sp_fs_open_dir(t->roots->store, SP_DIR_CHECKPOINTS, e);
-	char temp[40];
+	sp_auto_fd lock = -1;
+	char temp[40], trash[40];
 
-	sp_checkpoint_new_name(sp_task_subject(t, 0), temp);
-	return all < 0 ? -1 : sp_vol_remove_tree(all, temp, e);
+	sp_checkpoint_new_name(id, temp);
+	if (all < 0 || sp_vol_remove_tree(all, temp, e) < 0)
+		return -1;
+	lock = sp_root_lock(t->roots, e);
+	if (lock < 0 || sp_checkpoint_unlink(t->roots, id, trash, e) < 0)
+		return -1;
+	sp_fd_close(&lock);
+	return sp_checkpoint_empty(t->roots, trash, e);
 }
 
 static int import(struct sp_task *t, struct filling *f, struct sp_json *answer, struct sp_err *e)
@@ -242,7 +250,7 @@ int sp_image_import(const struct sp_roots *r, const char *owner, const struct sp
 	sp_json_put_str(*answer, "id", sp_task_subject(&t, 0));
 	sp_json_put_str(*answer, "name", sp_json_str(request, "name"));
 	rc = import(&t, &f, *answer, e);
-	if (rc < 0 && !sp_checkpoint_exists(r, sp_task_subject(&t, 0)))
+	if (rc < 0)
 		undo(&t, &e2);
 	if (sp_op_end(op, rc < 0 ? e : NULL, &e2) < 0 && rc == 0) {
 		*e = e2;

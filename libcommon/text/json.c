@@ -270,6 +270,18 @@ const struct sp_json *sp_json_at(const struct sp_json *a, size_t i)
 	return wrap(cJSON_GetArrayItem(raw(a), (int)i));
 }
 
+struct sp_json *sp_json_at_mut(struct sp_json *a, size_t i)
+{
+	return wrap(raw(sp_json_at(a, i)));
+}
+
+struct sp_json *sp_json_take_first(struct sp_json *a)
+{
+	cJSON *first = raw(a) ? raw(a)->child : NULL;
+
+	return first ? wrap(cJSON_DetachItemViaPointer(raw(a), first)) : NULL;
+}
+
 const char *sp_json_key_at(const struct sp_json *o, size_t i)
 {
 	return sp_json_key(sp_json_at(o, i));

@@ -51,6 +51,8 @@ bool sp_json_bool(const struct sp_json *o, const char *key, bool dflt);
 /* Arrays (and, for each, objects in order). */
 size_t sp_json_len(const struct sp_json *a);
 const struct sp_json *sp_json_at(const struct sp_json *a, size_t i);
+struct sp_json *sp_json_at_mut(struct sp_json *a, size_t i);
+struct sp_json *sp_json_take_first(struct sp_json *a); /* out of the array: the caller's; NULL: empty */
 const char *sp_json_key_at(const struct sp_json *o, size_t i); /* NULL in an array */
 /* The same without counting from the front each time. */
 const struct sp_json *sp_json_first(const struct sp_json *a);
