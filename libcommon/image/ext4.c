@@ -57,6 +57,7 @@ int sp_ext4_open(int fd, size_t max_memory, struct sp_ext4 **out, struct sp_err 
 	    !ext2fs_has_feature_metadata_csum(x->fs->super))
 		return sp_fail(e, SP_FAIL, 0, "the new file system is of another kind");
 	x->fs->flags &= ~EXT2_FLAG_MASTER_SB_ONLY;
+	x->free_first = ext2fs_free_blocks_count(x->fs->super);
 	x->nodes = sp_nodes_new(max_memory, EXT2_ROOT_INO);
 	x->walk = (struct sp_node_walk){ .nodes = x->nodes, .mkdir = make_missing, .arg = x };
 	x->block = sp_xmalloc(SP_EXT4_BLOCK);
@@ -112,7 +113,7 @@ int sp_ext4_close(struct sp_ext4 **xp, struct sp_ext4_counts *out, struct sp_err
 
 	if (sp_ext4_dirs_write(x, e) < 0 || (x->freed && punch_free(x, e) < 0))
 		return -1;
-	out->used = (int64_t)(ext2fs_blocks_count(sb) - ext2fs_free_blocks_count(sb)) *
+	out->used = ((int64_t)x->free_first - (int64_t)ext2fs_free_blocks_count(sb)) *
 		    SP_EXT4_BLOCK;
 	out->inodes = (int64_t)sb->s_inodes_count - sb->s_free_inodes_count;
 	out->big_folder = x->big_folder;

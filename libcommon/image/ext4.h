@@ -36,7 +36,7 @@ struct sp_ext4_meta {
 };
 
 struct sp_ext4_counts {
-	int64_t used;       /* bytes in blocks that hold something */
+	int64_t used;       /* bytes in blocks that the content takes */
 	int64_t inodes;     /* used */
 	int64_t big_folder; /* bytes of the largest folder */
 };

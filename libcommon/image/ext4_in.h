@@ -27,6 +27,7 @@ struct sp_ext4 {
 	struct sp_nodes *nodes;
 	struct sp_node_walk walk;
 	unsigned int layer;
+	blk64_t free_first;        /* blocks that were free at the beginning */
 	blk64_t goal;              /* where to look for free blocks */
 	bool freed;                /* blocks were given back that had been written */
 	bool writing;

@@ -326,3 +326,8 @@ bool sp_json_is_array(const struct sp_json *v)
 {
 	return cJSON_IsArray(raw(v));
 }
+
+bool sp_json_is_null(const struct sp_json *v)
+{
+	return cJSON_IsNull(raw(v));
+}

@@ -63,5 +63,6 @@ void sp_json_push_str(struct sp_json *a, const char *s);
 const char *sp_json_value_str(const struct sp_json *v); /* NULL if not a string */
 bool sp_json_is_object(const struct sp_json *v);
 bool sp_json_is_array(const struct sp_json *v);
+bool sp_json_is_null(const struct sp_json *v); /* the value null; not an absent one */
 
 #endif
