@@ -262,11 +262,26 @@ static int clear_entry(int dirfd, const char *name, void *arg)
 	return 0;
 }
 
+/* A path, as AT_FDCWD allows: its folder is opened, and the rest is as for any name. */
+static int remove_path(const char *path, const char *slash, struct sp_err *e)
+{
+	sp_auto_free char *up = sp_xstrdup(path);
+	sp_auto_fd fd = -1;
+
+	up[slash - path + 1] = '\0';
+	fd = open(up, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : fail_at(e, "open folder", up);
+	return sp_fs_remove_tree(fd, slash + 1, e);
+}
+
 int sp_fs_remove_tree(int dirfd, const char *name, struct sp_err *e)
 {
 	struct clear c = { .e = e, .top = -1 };
 	struct stat st;
 
+	if (dirfd == AT_FDCWD && strrchr(name, '/'))
+		return remove_path(name, strrchr(name, '/'), e);
 	if (check_name(dirfd, name, e) < 0)
 		return -1;
 	if (fstatat(dirfd, ".", &st, 0) < 0)

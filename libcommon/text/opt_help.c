@@ -67,8 +67,8 @@ static void print_help(const struct sp_tool *t)
 		option_text(&t->opts[i], &text);
 		width = text.len > width ? text.len : width;
 	}
-	if (width < 13)
-		width = 13;
+	if (width < 21) /* of the last line */
+		width = 21;
 	for (size_t i = 0; i < t->nopts; i++) {
 		option_text(&t->opts[i], &text);
 		printf("  %-*s  %s\n", (int)width, text.p, t->opts[i].help);

@@ -136,7 +136,8 @@ int sp_each_operand(const struct sp_tool *tool, int argc, char **argv, size_t mi
 	for (int i = 0; i < argc; i++)
 		has_dash = has_dash || strcmp(argv[i], "-") == 0;
 	if (!has_dash && (size_t)argc < min) {
-		sp_fail(&e, SP_USAGE, 0, "too few operands: %s", tool->operands);
+		sp_fail(&e, SP_USAGE, 0, "too few operands: %s",
+			tool->operands ? tool->operands : "none");
 		note(&x, NULL, &e);
 		return x.worst;
 	}

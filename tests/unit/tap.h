@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A unit test prints TAP: ok(condition, "what"), and return tap_done() from main. */
+/* A unit test prints TAP: ok(condition, "what"), and return tap_done() from main. What this host
+ * cannot run is told by tap_skip("what", "why"): STRICT=1 counts it as a failure. */
 #ifndef SP_TESTS_TAP_H
 #define SP_TESTS_TAP_H
 
@@ -38,6 +39,11 @@ tap_ok(bool good, const char *file, int line, const char *cond, const char *fmt,
 			    __VA_ARGS__))                                                          \
 			printf("# got '%s', want '%s'\n", g_ ? g_ : "(null)", w_ ? w_ : "(null)"); \
 	} while (0)
+
+__attribute__((unused)) static void tap_skip(const char *what, const char *why)
+{
+	printf("ok %d - %s # SKIP %s\n", ++tap_n, what, why);
+}
 
 __attribute__((unused)) static int tap_done(void)
 {
