@@ -63,11 +63,40 @@ static ssize_t range_read(struct sp_stream *base, void *buf, size_t n, struct sp
 	return got;
 }
 
+static int64_t range_skip(struct sp_stream *base, int64_t n)
+{
+	struct sp_range_stream *s = (struct sp_range_stream *)base;
+
+	if (n > s->end - s->at)
+		n = s->end - s->at;
+	s->at += n;
+	return n;
+}
+
 void sp_range_stream_init(struct sp_range_stream *s, int fd, int64_t at, int64_t n)
 {
-	*s = (struct sp_range_stream){
-		.base.read = range_read, .fd = fd, .at = at, .end = n > INT64_MAX - at ? INT64_MAX : at + n
-	};
+	*s = (struct sp_range_stream){ .base = { range_read, range_skip },
+				       .fd = fd,
+				       .at = at,
+				       .end = n > INT64_MAX - at ? INT64_MAX : at + n };
+}
+
+static ssize_t mem_read(struct sp_stream *base, void *buf, size_t n, struct sp_err *e)
+{
+	struct sp_mem_stream *s = (struct sp_mem_stream *)base;
+
+	(void)e;
+	if (n > s->left)
+		n = s->left;
+	memcpy(buf, s->p, n);
+	s->p += n;
+	s->left -= n;
+	return (ssize_t)n;
+}
+
+void sp_mem_stream_init(struct sp_mem_stream *s, const void *p, size_t n)
+{
+	*s = (struct sp_mem_stream){ .base.read = mem_read, .p = p, .left = n };
 }
 
 int sp_stream_slurp(struct sp_stream *s, size_t max, const char *what, struct sp_str *out,

@@ -26,6 +26,7 @@ void sp_pulse_beat(struct sp_pulse *p);
 struct sp_stream {
 	/* Up to n bytes; 0 at the end, -1 error. */
 	ssize_t (*read)(struct sp_stream *s, void *buf, size_t n, struct sp_err *e);
+	int64_t (*skip)(struct sp_stream *s, int64_t n); /* bytes passed over; NULL: cannot */
 };
 
 /* A descriptor, read from where it stands. What was read ahead can be put back, once. */
@@ -43,6 +44,14 @@ struct sp_range_stream {
 	int64_t at, end;
 };
 void sp_range_stream_init(struct sp_range_stream *s, int fd, int64_t at, int64_t n);
+
+/* Bytes in memory, which must outlive it. */
+struct sp_mem_stream {
+	struct sp_stream base;
+	const char *p;
+	size_t left;
+};
+void sp_mem_stream_init(struct sp_mem_stream *s, const void *p, size_t n);
 
 /* Reads all of it, at most max bytes. */
 int sp_stream_slurp(struct sp_stream *s, size_t max, const char *what, struct sp_str *out,

@@ -297,6 +297,14 @@ static la_ssize_t give_stream(struct archive *a, void *arg, const void **buf)
 	return n < 0 ? -1 : n;
 }
 
+static la_int64_t skip_stream(struct archive *a, void *arg, la_int64_t n)
+{
+	struct sp_tar_in *in = arg;
+
+	(void)a;
+	return in->src->skip ? in->src->skip(in->src, n) : 0;
+}
+
 struct archive *sp_tar_open(struct sp_tar_in *in, struct sp_err *e)
 {
 	struct archive *a = archive_read_new();
@@ -306,7 +314,7 @@ struct archive *sp_tar_open(struct sp_tar_in *in, struct sp_err *e)
 	in->err.msg[0] = '\0';
 	archive_read_support_format_tar(a);
 	archive_read_support_format_empty(a);
-	if (archive_read_open(a, in, NULL, give_stream, NULL) == ARCHIVE_OK)
+	if (archive_read_open2(a, in, NULL, give_stream, skip_stream, NULL) == ARCHIVE_OK)
 		return a;
 	sp_fail(e, SP_FAIL, 0, "no tar: %s", archive_error_string(a) ? archive_error_string(a) : "?");
 	archive_read_free(a);
