@@ -44,7 +44,7 @@ PROGRAMS := $(TOOLS) $(filter $(HELPERS),$(patsubst bin/%.c,%,$(wildcard bin/*.c
 
 # The guest agent: static, musl, its own sources and the few shared ones.
 GUEST_SRCS := bin/space-guest.c $(sort $(wildcard libcommon/agent/*.c)) libcommon/guest/frame.c \
-	libcommon/guest/tree.c libcommon/base/buf.c libcommon/base/str.c
+	libcommon/guest/tree.c libcommon/base/buf.c libcommon/base/str.c libcommon/base/err.c
 GUEST_OBJS := $(GUEST_SRCS:%.c=$(B)/guest/%.o)
 GUEST_CFLAGS := $(BASE) $(WARN) -Os -ffunction-sections -fdata-sections -fstack-protector-strong \
 	-idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -dumpmachine)
