@@ -57,9 +57,10 @@ void sp_clock_format(int64_t real_ns, char out[static 32])
 	}
 	t = (time_t)sec;
 	gmtime_r(&t, &tm); /* an int64_t of nanoseconds ends in the year 2262: always four digits */
-	snprintf(out, 32, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)(tm.tm_year + 1900) % 10000,
-		 (unsigned)(tm.tm_mon + 1) % 100, (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100,
-		 (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100, (unsigned)(rest / 1000000));
+	snprintf(out, 32, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ",
+		 (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
+		 (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100, (unsigned)tm.tm_min % 100,
+		 (unsigned)tm.tm_sec % 100, (unsigned)(rest / 1000000));
 }
 
 int sp_clock_parse_span(const char *text, int64_t *ns)
@@ -110,7 +111,7 @@ void sp_random(void *buf, size_t n)
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k < 0)
-			abort(); /* no kernel that runs this lacks it, and nothing may go on without */
+			abort(); /* every kernel has it, and nothing may go on without */
 		p += k;
 		n -= (size_t)k;
 	}

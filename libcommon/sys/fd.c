@@ -140,7 +140,9 @@ static int copy_in_kernel(int from, int to, off_t n, off_t *left)
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k < 0)
-			return errno == EIO || errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? -1 : 0;
+			return errno == EIO || errno == ENOSPC || errno == EDQUOT || errno == EFBIG
+				       ? -1
+				       : 0;
 		if (!k)
 			return 0; /* the end, or a file of /proc that only read(2) can see into */
 		*left -= k;
@@ -264,8 +266,8 @@ int sp_sock_connect(int dirfd, const char *name, int type, struct sp_err *e)
 		rc = connect(s, (const struct sockaddr *)&sa, sizeof sa);
 	while (rc < 0 && errno == EINTR);
 	if (rc < 0)
-		return sp_fail(e, errno == ECONNREFUSED ? SP_ABSENT : sp_code_of_errno(errno), errno,
-			       "connect to socket '%s'", name);
+		return sp_fail(e, errno == ECONNREFUSED ? SP_ABSENT : sp_code_of_errno(errno),
+			       errno, "connect to socket '%s'", name);
 	return sp_take_fd(&s);
 }
 

@@ -80,7 +80,8 @@ int sp_fs_read(int dirfd, const char *name, size_t max, struct sp_str *out, stru
 
 static int write_temp(int dirfd, const char *tmp, const void *data, size_t n, mode_t mode)
 {
-	sp_auto_fd fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	sp_auto_fd fd =
+		openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (fd < 0)
 		return -1;
@@ -225,7 +226,7 @@ static int clear_folder(int dirfd, const char *name, struct clear *c)
 	if (c->top < 0)
 		c->top = fd;
 	c->depth++;
-	/* A folder that gains entries while it is emptied (deep ones moved up, or a late writer). */
+	/* Again for a folder that gains entries meanwhile: deep ones moved up, or a late writer. */
 	for (int tries = 0;; tries++) {
 		rc = sp_fs_each(fd, clear_entry, c, c->e);
 		if (rc)
@@ -374,7 +375,8 @@ int sp_fs_check_private(int dirfd, const char *what, struct sp_err *e)
 	if (fstat(dirfd, &st) < 0)
 		return fail_at(e, "stat", what);
 	if (st.st_uid != 0 && st.st_uid != geteuid())
-		return sp_fail(e, SP_DENIED, 0, "'%s' belongs to uid %u", what, (unsigned)st.st_uid);
+		return sp_fail(e, SP_DENIED, 0, "'%s' belongs to uid %u", what,
+			       (unsigned)st.st_uid);
 	if (st.st_mode & 022)
 		return sp_fail(e, SP_DENIED, 0, "'%s' can be written by others", what);
 	return 0;

@@ -15,11 +15,12 @@
  * past that ("NAME is held"). Returns the descriptor. */
 int sp_lock_take(int dirfd, const char *name, int wait_ms, struct sp_err *e);
 
-/* Opens or creates a life file and locks it; SP_BUSY if another holds it. Returns the descriptor. */
+/* Opens or creates a life file and locks it; SP_BUSY if another holds it. Returns the
+ * descriptor. */
 int sp_life_take(int dirfd, const char *name, struct sp_err *e);
 /* Asks (F_OFD_GETLK) without taking: 1 held, 0 not held or no such file, -1 error. */
 int sp_life_is_held(int dirfd, const char *name, struct sp_err *e);
-int sp_life_fd_is_held(int fd);       /* same for an open descriptor that does not hold it itself */
-int sp_life_fd_take(int fd);          /* lock an open descriptor: 0, or -1 with errno EAGAIN if held */
+int sp_life_fd_is_held(int fd); /* same for an open descriptor that does not hold it itself */
+int sp_life_fd_take(int fd);    /* locks an open descriptor: 0, or -1 with errno EAGAIN if held */
 
 #endif

@@ -73,7 +73,8 @@ int sp_proc_open(const struct sp_proc_id *id)
 	fd = pidfd_open_(id->pid);
 	if (fd < 0)
 		return -1;
-	/* The pidfd is fixed now: if the identity still fits, it is of that process. A zombie is gone. */
+	/* The pidfd is fixed now: if the identity still fits, it is of that process. A zombie
+	 * counts as gone. */
 	if (sp_proc_identify(id->pid, &now, &e) < 0 || now.start != id->start ||
 	    sp_proc_await(fd, 0) != 0) {
 		errno = ESRCH;
@@ -96,7 +97,8 @@ int sp_proc_kill(const struct sp_proc_id *id, int sig, struct sp_err *e)
 	if (fd < 0 && errno == ESRCH)
 		return 0;
 	if (fd < 0 || (syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) < 0 && errno != ESRCH))
-		return sp_fail(e, sp_code_of_errno(errno), errno, "signal process %d", (int)id->pid);
+		return sp_fail(e, sp_code_of_errno(errno), errno, "signal process %d",
+			       (int)id->pid);
 	return 0;
 }
 

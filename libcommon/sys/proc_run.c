@@ -179,7 +179,8 @@ static _Noreturn void exec_child(const struct run *r, pid_t parent)
  * that stays behind may hold the pipe. What is beyond the limit is read and dropped. */
 static void collect(int pidfd, int from, struct sp_str *out)
 {
-	struct pollfd p[2] = { { .fd = from, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = from, .events = POLLIN },
+			       { .fd = pidfd, .events = POLLIN } };
 	size_t start = out->len;
 	char mem[4096];
 

@@ -49,13 +49,11 @@ static const char *twin_key(const cJSON *o)
 	size_t n = 0, i = 0;
 	const cJSON *c;
 
-	cJSON_ArrayForEach(c, o)
-		n++;
+	cJSON_ArrayForEach(c, o) n++;
 	if (n < 2)
 		return NULL;
 	keys = sp_xcalloc(n, sizeof *keys);
-	cJSON_ArrayForEach(c, o)
-		keys[i++] = c->string;
+	cJSON_ArrayForEach(c, o) keys[i++] = c->string;
 	qsort(keys, n, sizeof *keys, by_text);
 	for (i = 1; i < n; i++) {
 		if (strcmp(keys[i - 1], keys[i]) == 0)
@@ -70,7 +68,8 @@ static const char *find_twin(const cJSON *v)
 	const char *twin = cJSON_IsObject(v) ? twin_key(v) : NULL;
 	const cJSON *c;
 
-	cJSON_ArrayForEach(c, v) {
+	cJSON_ArrayForEach(c, v)
+	{
 		if (twin)
 			break;
 		if (cJSON_IsObject(c) || cJSON_IsArray(c))
@@ -243,8 +242,8 @@ int64_t sp_json_i64(const struct sp_json *o, const char *key, int64_t dflt)
 
 		return d >= -EXACT && d <= EXACT && (double)(int64_t)d == d ? (int64_t)d : dflt;
 	}
-	if (!cJSON_IsString(c) || !c->valuestring[0] || strspn(c->valuestring, "-0123456789") !=
-							     strlen(c->valuestring))
+	if (!cJSON_IsString(c) || !c->valuestring[0] ||
+	    strspn(c->valuestring, "-0123456789") != strlen(c->valuestring))
 		return dflt;
 	errno = 0;
 	v = strtoll(c->valuestring, &end, 10);

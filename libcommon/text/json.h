@@ -44,7 +44,7 @@ void sp_json_del(struct sp_json *o, const char *key);
 
 const struct sp_json *sp_json_get(const struct sp_json *o, const char *key); /* NULL: none */
 struct sp_json *sp_json_get_mut(struct sp_json *o, const char *key);
-const char *sp_json_str(const struct sp_json *o, const char *key);           /* NULL: none or no string */
+const char *sp_json_str(const struct sp_json *o, const char *key); /* NULL: none or no string */
 int64_t sp_json_i64(const struct sp_json *o, const char *key, int64_t dflt); /* string or number */
 bool sp_json_bool(const struct sp_json *o, const char *key, bool dflt);
 
@@ -52,7 +52,8 @@ bool sp_json_bool(const struct sp_json *o, const char *key, bool dflt);
 size_t sp_json_len(const struct sp_json *a);
 const struct sp_json *sp_json_at(const struct sp_json *a, size_t i);
 struct sp_json *sp_json_at_mut(struct sp_json *a, size_t i);
-struct sp_json *sp_json_take_first(struct sp_json *a); /* out of the array: the caller's; NULL: empty */
+/* Out of the array, and the caller's; NULL: it is empty. */
+struct sp_json *sp_json_take_first(struct sp_json *a);
 const char *sp_json_key_at(const struct sp_json *o, size_t i); /* NULL in an array */
 /* The same without counting from the front each time. */
 const struct sp_json *sp_json_first(const struct sp_json *a);

@@ -34,7 +34,7 @@ static int hex4(const char *p, uint32_t *v)
 	*v = 0;
 	for (int i = 0; i < 4; i++) {
 		char c = p[i];
-		int d = is_digit(c)		? c - '0'
+		int d = is_digit(c)            ? c - '0'
 			: c >= 'a' && c <= 'f' ? c - 'a' + 10
 			: c >= 'A' && c <= 'F' ? c - 'A' + 10
 					       : -1;

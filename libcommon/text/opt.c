@@ -63,7 +63,8 @@ static int next_long(struct sp_opt_state *st, const struct sp_tool *tool, const 
 		sp_opt_answer(tool, text);
 	st->opt = find_name(tool, text, n);
 	if (!st->opt)
-		return sp_fail(e, SP_USAGE, 0, "unknown option '--%.*s'", (int)(n < 64 ? n : 64), text);
+		return sp_fail(e, SP_USAGE, 0, "unknown option '--%.*s'", (int)(n < 64 ? n : 64),
+			       text);
 	if (eq && st->opt->kind == SP_NONE)
 		return sp_fail(e, SP_USAGE, 0, "--%s takes no value", st->opt->name);
 	return take_value(st, eq ? eq + 1 : NULL, e);

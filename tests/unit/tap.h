@@ -11,11 +11,11 @@
 static int tap_n, tap_bad;
 
 #define ok(cond, ...) tap_ok((cond), __FILE__, __LINE__, #cond, __VA_ARGS__)
-#define is_str(got, want, ...)                                                                     \
-	tap_is_str((got), (want), __FILE__, __LINE__, __VA_ARGS__)
+#define is_str(got, want, ...) tap_is_str((got), (want), __FILE__, __LINE__, __VA_ARGS__)
 
-__attribute__((format(printf, 5, 6), unused)) static bool
-tap_ok(bool good, const char *file, int line, const char *cond, const char *fmt, ...)
+__attribute__((format(printf, 5, 6), unused)) static bool tap_ok(bool good, const char *file,
+								 int line, const char *cond,
+								 const char *fmt, ...)
 {
 	__builtin_va_list ap;
 

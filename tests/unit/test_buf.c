@@ -11,7 +11,8 @@ static void bound(void)
 
 	sp_buf_init(&b, 10);
 	ok(sp_buf_put(&b, "0123456", 7) && sp_buf_len(&b) == 7, "seven go in");
-	ok(!sp_buf_put(&b, "789a", 4) && sp_buf_len(&b) == 7, "four more do not, and nothing is put");
+	ok(!sp_buf_put(&b, "789a", 4) && sp_buf_len(&b) == 7,
+	   "four more do not, and nothing is put");
 	ok(sp_buf_put(&b, "789", 3) && sp_buf_space(&b) == 0, "three do");
 	sp_buf_drop(&b, 4);
 	ok(sp_buf_put(&b, "abcd", 4) && memcmp(sp_buf_head(&b), "456789abcd", 10) == 0,

@@ -130,7 +130,8 @@ static void sockets(int dir)
 	umask(077);
 	s = sp_sock_listen(deep, "ctl", SOCK_SEQPACKET, 0666, &e);
 	ok(s >= 0, "listen where the path is longer than an address");
-	ok(fstatat(deep, "ctl", &st, 0) == 0 && (st.st_mode & 0777) == 0666, "with the mode as asked");
+	ok(fstatat(deep, "ctl", &st, 0) == 0 && (st.st_mode & 0777) == 0666,
+	   "with the mode as asked");
 	c = sp_sock_connect(deep, "ctl", SOCK_SEQPACKET, &e);
 	a = accept4(s, NULL, NULL, SOCK_CLOEXEC);
 	ok(c >= 0 && a >= 0, "connect");

@@ -16,11 +16,13 @@ static void contents(int dir)
 
 	umask(077);
 	ok(sp_fs_replace(dir, "rec", "one", 3, 0644, &e) == 0, "replace makes");
-	ok(fstatat(dir, "rec", &st, 0) == 0 && (st.st_mode & 0777) == 0644, "with the mode as asked");
+	ok(fstatat(dir, "rec", &st, 0) == 0 && (st.st_mode & 0777) == 0644,
+	   "with the mode as asked");
 	ok(sp_fs_replace(dir, "rec", "two!", 4, 0600, &e) == 0, "replace replaces");
 	ok(sp_fs_read(dir, "rec", 4, &s, &e) == 0 && strcmp(s.p, "two!") == 0, "read");
 	ok(sp_fs_read(dir, "rec", 3, &s, &e) == -1 && e.code == SP_FAIL, "more than the limit");
-	ok(sp_fs_create(dir, "rec", "x", 1, 0600, &e) == -1 && e.code == SP_CONFLICT, "create: exists");
+	ok(sp_fs_create(dir, "rec", "x", 1, 0600, &e) == -1 && e.code == SP_CONFLICT,
+	   "create: exists");
 	ok(sp_fs_create(dir, "new", "x", 1, 0600, &e) == 0, "create: new");
 	ok(tmp_count(dir) == 2, "no temporary is left");
 	ok(sp_fs_read(dir, "none", 10, &s, &e) == -1 && e.code == SP_ABSENT, "absent");
@@ -55,12 +57,14 @@ static void folders(int dir)
 	   "exists: fine, and left as it is");
 	ok(sp_fs_mkdir(dir, "rec", 0700, &e) == -1, "a file is in the way");
 	snprintf(path, sizeof path, "%s/p//q/r/", tmp_path);
-	ok(sp_fs_mkdir_path(path, 0700, &e) == 0 && sp_fs_mkdir_path(path, 0700, &e) == 0, "mkdir -p");
+	ok(sp_fs_mkdir_path(path, 0700, &e) == 0 && sp_fs_mkdir_path(path, 0700, &e) == 0,
+	   "mkdir -p");
 	ok(fstatat(dir, "p/q/r", &st, 0) == 0 && S_ISDIR(st.st_mode), "made all of it");
 	snprintf(path, sizeof path, "%s/rec", tmp_path);
 	ok(sp_fs_mkdir_path(path, 0700, &e) == -1, "a file at the end");
 	ok(sp_fs_mkdir_path("", 0700, &e) == -1, "an empty path");
-	ok(sp_fs_rename_new(dir, "d", dir, "rec", &e) == -1 && e.code == SP_CONFLICT, "no replacing");
+	ok(sp_fs_rename_new(dir, "d", dir, "rec", &e) == -1 && e.code == SP_CONFLICT,
+	   "no replacing");
 	ok(sp_fs_rename_new(dir, "d", dir, "d2", &e) == 0 && !sp_fs_exists(dir, "d"), "rename");
 	ok(sp_fs_unlink(dir, "none", &e) == 0 && sp_fs_unlink(dir, "new", &e) == 0, "unlink");
 }
@@ -149,7 +153,8 @@ static void mounted(int dir)
 		tap_skip("a mount is not crossed", "no mounting here");
 		return;
 	}
-	ok(sp_fs_remove_tree(dir, "m", &e) == -1 && sp_fs_exists(dir, "m"), "a mount is not crossed");
+	ok(sp_fs_remove_tree(dir, "m", &e) == -1 && sp_fs_exists(dir, "m"),
+	   "a mount is not crossed");
 	umount(path);
 	snprintf(path, sizeof path, "%s/m", tmp_path);
 	if (mount(tmp_path, path, NULL, MS_BIND, NULL) == 0) {

@@ -18,18 +18,37 @@ static void ids(void)
 	ok(!sp_id_looks_like("1aaaaaaaaaaaaaaaaaaaa"), "a digit first");
 	ok(!sp_id_looks_like("sAaaaaaaaaaaaaaaaaaaa"), "a capital");
 	ok(!sp_id_looks_like("s/aaaaaaaaaaaaaaaaaaa"), "a slash");
-	ok(!sp_id_looks_like("s\xc3\xa4" "aaaaaaaaaaaaaaaaaa"), "not ASCII");
+	ok(!sp_id_looks_like("s\xc3\xa4"
+			     "aaaaaaaaaaaaaaaaaa"),
+	   "not ASCII");
 }
 
 static void names(void)
 {
 	static const char *const good[] = {
-		"a", "0", "debian", "debian-12", "a-", "1aaaaaaaaaaaaaaaaaaaa", "saaaaaaaaaa-aaaaaaaaa",
+		"a",
+		"0",
+		"debian",
+		"debian-12",
+		"a-",
+		"1aaaaaaaaaaaaaaaaaaaa",
+		"saaaaaaaaaa-aaaaaaaaa",
 		"012345678901234567890123456789012345678901234567890123456789012",
 	};
 	static const char *const bad[] = {
-		"", "-a", "A", "a b", "a.b", "a/b", "..", ".", "a_b", "a\n", "\xc3\xa4",
-		"saaaaaaaaaaaaaaaaaaaa", "zaaaaaaaaaaaaaaaaaaaa",
+		"",
+		"-a",
+		"A",
+		"a b",
+		"a.b",
+		"a/b",
+		"..",
+		".",
+		"a_b",
+		"a\n",
+		"\xc3\xa4",
+		"saaaaaaaaaaaaaaaaaaaa",
+		"zaaaaaaaaaaaaaaaaaaaa",
 		"0123456789012345678901234567890123456789012345678901234567890123",
 	};
 

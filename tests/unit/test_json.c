@@ -11,8 +11,8 @@ static void parses(const char *text, size_t n, bool good, const char *what)
 	struct sp_err e = { 0 };
 	sp_auto_json *j = sp_json_parse(text, n, &e);
 
-	ok((j != NULL) == good && (good || e.code == SP_FAIL), "%s %s", good ? "taken:" : "refused:",
-	   what);
+	ok((j != NULL) == good && (good || e.code == SP_FAIL), "%s %s",
+	   good ? "taken:" : "refused:", what);
 	if (!j && good)
 		printf("# %s\n", e.msg);
 }
@@ -108,7 +108,8 @@ static void numbers(void)
 	struct sp_err e;
 	sp_auto_json *j = sp_json_parse(text, sizeof text - 1, &e);
 
-	ok(sp_json_i64(j, "max", 7) == INT64_MAX && sp_json_i64(j, "min", 7) == INT64_MIN, "64 bits");
+	ok(sp_json_i64(j, "max", 7) == INT64_MAX && sp_json_i64(j, "min", 7) == INT64_MIN,
+	   "64 bits");
 	ok(sp_json_i64(j, "over", 7) == 7, "one more is not a number");
 	ok(sp_json_i64(j, "n", 7) == 9007199254740991, "a number");
 	ok(sp_json_i64(j, "frac", 7) == 7 && sp_json_i64(j, "huge", 7) == 7, "no whole number");
@@ -136,7 +137,8 @@ static void building(void)
 	sp_json_put_str(sp_json_put_object(o, "in"), "k", "v");
 	sp_json_print(o, &s);
 	is_str(s.p,
-	       "{\"name\":\"y\\u001b\xef\xbf\xbd\\u202e\",\"big\":\"9223372036854775807\",\"code\":5,"
+	       "{\"name\":\"y\\u001b\xef\xbf\xbd\\u202e\",\"big\":\"9223372036854775807\",\"code\":"
+	       "5,"
 	       "\"on\":true,\"list\":[\"1\",{}],\"in\":{\"k\":\"v\"}}",
 	       "built, replaced, made safe");
 	copy = sp_json_copy(o);
@@ -169,7 +171,8 @@ static void reading(void)
 	ok(!sp_json_key_at(a, 0), "an element has none");
 	for (v = sp_json_first(j); v; v = sp_json_next(v))
 		n += sp_json_key(v)[0] != '\0';
-	ok(n == 3 && !sp_json_first(NULL) && !sp_json_get(a, "x") && !sp_json_get(NULL, "x"), "each");
+	ok(n == 3 && !sp_json_first(NULL) && !sp_json_get(a, "x") && !sp_json_get(NULL, "x"),
+	   "each");
 }
 
 int main(void)

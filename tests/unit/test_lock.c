@@ -77,13 +77,14 @@ static void replaced(int dir)
 	fd = sp_lock_take(dir, "lock", 0, &e);
 	pid = fork();
 	if (!pid) {
-		/* Waits on the old file, which is gone when the lock comes: must take the new one. */
+		/* Waits on the old file, gone when its lock comes: must take the new one. */
 		struct stat a, b;
 		int mine;
 
 		close(fd); /* or we would hold it too */
 		mine = sp_lock_take(dir, "lock", -1, &e);
-		sp_proc_exit(mine >= 0 && fstat(mine, &a) == 0 && fstatat(dir, "lock", &b, 0) == 0 &&
+		sp_proc_exit(mine >= 0 && fstat(mine, &a) == 0 &&
+					     fstatat(dir, "lock", &b, 0) == 0 &&
 					     a.st_ino == b.st_ino
 				     ? 0
 				     : 1);

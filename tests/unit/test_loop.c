@@ -41,7 +41,8 @@ static void life(int dir)
 	sp_fd_close(&at);
 	ok(sp_loop_detach(dev, &e) == 0 && sp_loop_find(file, found, &e) == 0, "detached");
 	ok(sp_loop_detach(dev, &e) == 0, "again: fine");
-	ok(sp_fd_pread(file, found, 5, 0) == 5 && memcmp(found, "space", 5) == 0, "the file has it");
+	ok(sp_fd_pread(file, found, 5, 0) == 5 && memcmp(found, "space", 5) == 0,
+	   "the file has it");
 	sp_fd_close(&at2);
 	/* The kernel lets go of an autoclear device a moment after the last close. */
 	for (int i = 0; i < 100 && sp_loop_find(other, found, &e) == 1; i++)

@@ -17,8 +17,8 @@ static const struct sp_opt opts[] = {
 	{ O_SIZE, 0, "mem", SP_SIZE, "SIZE", "memory" },
 	{ O_SPAN, 0, "timeout", SP_SPAN, "T", "how long" },
 };
-static const struct sp_tool tool = { "space-x", "Do x.", "SANDBOX...", SP_ARG_SANDBOX, opts,
-				     SP_NELEM(opts) };
+static const struct sp_tool tool = { "space-x",      "Do x.", "SANDBOX...",
+				     SP_ARG_SANDBOX, opts,    SP_NELEM(opts) };
 
 /* Parses words, and tells what came as text: "n=3 j | a b" or "! message". */
 static const char *parse(const char *words)
@@ -88,7 +88,8 @@ static void values(void)
 #define V(text) (st.value = (text), &st)
 	ok(sp_opt_number(V("7"), 1, 9, &v, &e) == 0 && v == 7, "number");
 	ok(sp_opt_number(V("-7"), -9, 9, &v, &e) == 0 && v == -7, "below zero");
-	ok(sp_opt_number(V("9223372036854775807"), 0, INT64_MAX, &v, &e) == 0 && v == INT64_MAX, "most");
+	ok(sp_opt_number(V("9223372036854775807"), 0, INT64_MAX, &v, &e) == 0 && v == INT64_MAX,
+	   "most");
 	ok(sp_opt_number(V("-9223372036854775808"), INT64_MIN, 0, &v, &e) == 0 && v == INT64_MIN,
 	   "least");
 	ok(sp_opt_number(V("9223372036854775808"), 0, INT64_MAX, &v, &e) == -1, "one more");
@@ -110,8 +111,8 @@ static void values(void)
 		   sp_size_parse("-1", &v) == -1 && sp_size_parse("", &v) == -1,
 	   "no sizes");
 	ok(sp_opt_env("A_1=x y", &e) == 0 && sp_opt_env("_=", &e) == 0, "variables");
-	ok(sp_opt_env("1A=x", &e) == -1 && sp_opt_env("=x", &e) == -1 && sp_opt_env("A", &e) == -1 &&
-		   sp_opt_env("A-B=x", &e) == -1,
+	ok(sp_opt_env("1A=x", &e) == -1 && sp_opt_env("=x", &e) == -1 &&
+		   sp_opt_env("A", &e) == -1 && sp_opt_env("A-B=x", &e) == -1,
 	   "no variables");
 }
 
@@ -240,7 +241,8 @@ static void operands(void)
 
 	ok(in_child(run_each, "s1\tx\n\ns2\n", NULL, out, err) == 5, "the worst code");
 	is_str(out, "a\ns1\ns2\nz\n", "each, standard input in its place and once");
-	is_str(err, "space-x: b: lock is held\nspace-x: n\\x1b: no such sandbox\n", "each complaint");
+	is_str(err, "space-x: b: lock is held\nspace-x: n\\x1b: no such sandbox\n",
+	       "each complaint");
 	ok(in_child(run_none, "", NULL, out, err) == 2, "none");
 	is_str(err, "space-x: too few operands: SANDBOX...\n", "says so");
 	ok(in_child(run_empty, "\n\n", NULL, out, err) == 2, "an empty standard input");
@@ -255,8 +257,10 @@ static void endings(void)
 	char out[4096], err[4096];
 
 	ok(in_child(run_help, "", NULL, out, err) == 0 && !err[0], "--help");
-	ok(strstr(out, "usage: space-x [OPTION...] SANDBOX...\nDo x.\n") == out, "begins with its use");
-	ok(strstr(out, "\n  -n, --number N") && strstr(out, "\n      --env K=V"), "has its options");
+	ok(strstr(out, "usage: space-x [OPTION...] SANDBOX...\nDo x.\n") == out,
+	   "begins with its use");
+	ok(strstr(out, "\n  -n, --number N") && strstr(out, "\n      --env K=V"),
+	   "has its options");
 	ok(in_child(run_version, "", NULL, out, err) == 0, "--version");
 	is_str(out, "space-x " SP_VERSION "\n", "name and number");
 	ok(in_child(run_describe, "", NULL, out, err) == 0, "--describe");

@@ -42,7 +42,8 @@ static void identity(void)
 	ok(!sp_proc_is_alive(&other), "another boot: another process");
 	fd = sp_proc_open(&child);
 	ok(fd >= 0 && sp_proc_await(fd, 20) == 0, "it lives on");
-	ok(sp_proc_kill(&child, SIGTERM, &e) == 0 && sp_proc_await(fd, 5000) == 1, "until signalled");
+	ok(sp_proc_kill(&child, SIGTERM, &e) == 0 && sp_proc_await(fd, 5000) == 1,
+	   "until signalled");
 	ok(!sp_proc_is_alive(&child), "a zombie is gone");
 	ok(sp_proc_kill(&child, SIGTERM, &e) == 0, "signalling what is gone is success");
 	close(fd);
@@ -77,7 +78,8 @@ static void programs(void)
 	is_str(e.msg, "run 'no-such-program-here': No such file or directory", "and which");
 	sp_str_clear(&out);
 	sp_str_add(&out, "kept:");
-	ok(sp_proc_run(loud, -1, &out, &e) == 0 && out.len == 65536 + 5, "much output: cut, not stuck");
+	ok(sp_proc_run(loud, -1, &out, &e) == 0 && out.len == 65536 + 5,
+	   "much output: cut, not stuck");
 	sp_str_clear(&out);
 	ok(sp_proc_run(cat, -1, &out, &e) == 0 && out.len == 0, "no standard input: an empty one");
 	if (pipe2(p, O_CLOEXEC) == 0 && write(p[1], "in", 2) == 2) {
@@ -140,7 +142,8 @@ static void workers(int dir)
 	close(p[1]);
 	close(w.say);
 	close(w.closed);
-	ok(sp_proc_is_alive(&id) && waitpid(id.pid, NULL, WNOHANG) == -1, "known, and no child of ours");
+	ok(sp_proc_is_alive(&id) && waitpid(id.pid, NULL, WNOHANG) == -1,
+	   "known, and no child of ours");
 	fd = sp_proc_open(&id);
 	ok(read(p[0], &c, 1) == 1 && c == 'y', "only what it keeps, nothing of our signals");
 	ok(sp_proc_await(fd, 5000) == 1 && read(p[0], &c, 1) == 0, "it ends");
@@ -175,7 +178,8 @@ static int child_caps(uint64_t keep, uint64_t want)
 
 static void privilege(void)
 {
-	uint64_t one = UINT64_C(1) << CAP_DAC_OVERRIDE, high = UINT64_C(1) << CAP_CHECKPOINT_RESTORE;
+	uint64_t one = UINT64_C(1) << CAP_DAC_OVERRIDE, high = UINT64_C(1)
+							       << CAP_CHECKPOINT_RESTORE;
 	bool root = geteuid() == 0 && prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) == 1;
 
 	ok(child_caps(0, 0) == 0, "none are kept");
@@ -194,7 +198,8 @@ static void helpers(void)
 	exe[n > 0 ? n : 0] = '\0';
 	ok(sp_proc_helper(basename(exe), path, sizeof path, &e) == 0 && strstr(path, "test_proc"),
 	   "beside ourselves");
-	ok(sp_proc_helper("space-no-such", path, sizeof path, &e) == -1 && e.code == SP_HOST, "none");
+	ok(sp_proc_helper("space-no-such", path, sizeof path, &e) == -1 && e.code == SP_HOST,
+	   "none");
 	ok(sp_proc_helper(basename(exe), small, sizeof small, &e) == -1, "no room for the path");
 }
 

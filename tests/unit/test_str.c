@@ -34,7 +34,8 @@ static void strings(void)
 	sp_str_free(&s);
 	sp_str_free(&s);
 	ok(s.cap == 0, "freeing twice is harmless");
-	ok(sp_str_has_prefix("space-ls", "space-") && !sp_str_has_prefix("spac", "space-"), "prefix");
+	ok(sp_str_has_prefix("space-ls", "space-") && !sp_str_has_prefix("spac", "space-"),
+	   "prefix");
 }
 
 static void pointers(void)

@@ -23,11 +23,14 @@ static void text(void)
 	E("plain text", "plain text", "plain");
 	E("a\tb\nc\\d", "a\\tb\\nc\\\\d", "tab, newline, backslash");
 	E("\x1b[31m", "\\x1b[31m", "escape sequence");
-	E("a\0b", "a\\x00" "b", "NUL");
+	E("a\0b",
+	  "a\\x00"
+	  "b",
+	  "NUL");
 	E("\x7f", "\\x7f", "DEL");
 	E("\xc2\x9b", "\\xc2\\x9b", "C1");
-	E("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
-	  "UTF-8 stays");
+	E("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+	  "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "UTF-8 stays");
 	E("\xe2\x80\xae", "\\xe2\\x80\\xae", "right-to-left override");
 	E("\xe2\x81\xa6", "\\xe2\\x81\\xa6", "isolate");
 	E("\xd8\x9c", "\\xd8\\x9c", "Arabic letter mark");
