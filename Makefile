@@ -17,6 +17,9 @@ VERSION := $(shell cat VERSION)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 
+# Asked when first used, not when this file is read: some targets install packages first.
+lazy = $(eval $(1) := $(2))$($(1))
+
 Q := $(if $(filter 1,$(V)),,@)
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
@@ -29,71 +32,229 @@ BASE := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DSP_VERSION='"$(VERSION
 LINK := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed -Wl,--build-id=none
 
 PKGS := libcurl libcjson libbtrfsutil libarchive libseccomp ext2fs com_err libcrypto
-PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null)
-LIBS := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null)
+PKG_CFLAGS = $(call lazy,PKG_CFLAGS,$(shell $(PKG_CONFIG) --cflags $(PKGS)))
+LIBS = $(call lazy,LIBS,$(shell $(PKG_CONFIG) --libs $(PKGS)))
 
-ALL_CFLAGS = $(BASE) $(WARN) $(HARDEN) $(SAN) $(PKG_CFLAGS) $(CFLAGS)
-ALL_LDFLAGS = $(LINK) $(SAN) $(LDFLAGS)
+ALL_CFLAGS = $(BASE) $(WARN) $(HARDEN) $(PKG_CFLAGS) $(CFLAGS)
+ALL_LDFLAGS = $(LINK) $(LDFLAGS)
+
+# The one list of Debian packages: to build and run, then to test as well.
+DEPS_BUILD := build-essential pkg-config musl-tools linux-libc-dev libcurl4-openssl-dev \
+	libcjson-dev libbtrfsutil-dev libarchive-dev libseccomp-dev libext2fs-dev comerr-dev \
+	libssl-dev qemu-system-x86 seabios btrfs-progs e2fsprogs util-linux iproute2 mmdebstrap \
+	busybox-static ca-certificates
+DEPS_TEST := bats bats-assert bats-support bats-file docker-registry skopeo umoci mandoc clang \
+	clang-tidy clang-format libclang-rt-14-dev cppcheck shellcheck gcovr python3 zsh fish \
+	bash-completion git
+# Targets that install packages before anything is built.
+DEPS_FIRST := $(if $(filter check,$(MAKECMDGOALS)),deps)$(if $(filter demo,$(MAKECMDGOALS)),deps-build)
 
 # What goes where. Tools are bin/space*.c; those listed in HELPERS are installed in libexec.
 HELPERS  := space-monitor
 SRCS     := $(filter-out libcommon/agent/% libcommon/vmm/romem.c,$(sort $(wildcard libcommon/*/*.c)))
-OBJS     := $(SRCS:%.c=$(B)/obj/%.o)
-TOOLS    := $(filter-out space-guest $(HELPERS),$(patsubst bin/%.c,%,$(sort $(wildcard bin/*.c))))
-PROGRAMS := $(TOOLS) $(filter $(HELPERS),$(patsubst bin/%.c,%,$(wildcard bin/*.c)))
+NAMES    := $(patsubst bin/%.c,%,$(sort $(wildcard bin/*.c)))
+TOOLS    := $(filter-out space-guest $(HELPERS),$(NAMES))
+PROGRAMS := $(TOOLS) $(filter $(HELPERS),$(NAMES))
+UNITS    := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
+FUZZERS  := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+GUEST    := $(if $(wildcard bin/space-guest.c),$(B)/bin/space-guest)
+ROMEM    := $(if $(wildcard libcommon/vmm/romem.c),$(B)/bin/space-romem.so)
+
+.PHONY: all
+all: ## build every program into build/bin (the default)
+all: $(B)/libcommon.a $(PROGRAMS:%=$(B)/bin/%) $(GUEST) $(ROMEM)
+
+# One build tree: variant(folder, compiler, flags, word for the log). The plain one is build itself;
+# sanitizers, coverage and analysis have theirs below it.
+define variant
+$(1)/obj/%.o: %.c Makefile | $(DEPS_FIRST)
+	@mkdir -p $$(@D)
+	$$(if $$(Q),@echo "  CC$(4)      $$<")
+	$$(Q)$(2) $$(ALL_CFLAGS) $(3) -c -o $$@ $$<
+
+$(1)/libcommon.a: $(SRCS:%.c=$(1)/obj/%.o)
+	$$(if $$(Q),@echo "  AR$(4)      $$@")
+	$$(Q)rm -f $$@ && $$(AR) rcsD $$@ $$^
+
+$(1)/bin/%: $(1)/obj/bin/%.o $(1)/libcommon.a
+	@mkdir -p $$(@D)
+	$$(if $$(Q),@echo "  LD$(4)      $$@")
+	$$(Q)$(2) $(3) $$(ALL_LDFLAGS) -o $$@ $$< $(1)/libcommon.a $$(LIBS)
+
+$(1)/unit/%: tests/unit/%.c $(1)/libcommon.a Makefile
+	@mkdir -p $$(@D)
+	$$(if $$(Q),@echo "  UNIT$(4)    $$@")
+	$$(Q)$(2) $$(ALL_CFLAGS) -Itests/unit $(3) $$(ALL_LDFLAGS) -o $$@ $$< $(1)/libcommon.a $$(LIBS)
+
+-include $(SRCS:%.c=$(1)/obj/%.d) $(NAMES:%=$(1)/obj/bin/%.d) $(UNITS:%=$(1)/unit/%.d)
+endef
+
+SAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -U_FORTIFY_SOURCE \
+	-fno-omit-frame-pointer
+$(eval $(call variant,$(B),$(CC),))
+$(eval $(call variant,$(B)/asan,$(CC),$(SAN),-ASAN))
+$(eval $(call variant,$(B)/cov,$(CC),--coverage -O0 -U_FORTIFY_SOURCE,-COV))
+$(eval $(call variant,$(B)/fuzz,clang,$(SAN) -fsanitize=fuzzer-no-link,-FUZZ))
+$(eval $(call variant,$(B)/clang,clang,-Werror,-CLANG))
 
 # The guest agent: static, musl, its own sources and the few shared ones.
 GUEST_SRCS := bin/space-guest.c $(sort $(wildcard libcommon/agent/*.c)) libcommon/guest/frame.c \
 	libcommon/guest/tree.c libcommon/base/buf.c libcommon/base/str.c libcommon/base/err.c
 GUEST_OBJS := $(GUEST_SRCS:%.c=$(B)/guest/%.o)
-GUEST_CFLAGS := $(BASE) $(WARN) -Os -ffunction-sections -fdata-sections -fstack-protector-strong \
-	-idirafter /usr/include -idirafter /usr/include/$(shell $(CC) -dumpmachine)
+MACHINE = $(call lazy,MACHINE,$(shell $(CC) -dumpmachine))
+GUEST_CFLAGS = $(BASE) $(WARN) -Os -ffunction-sections -fdata-sections -fstack-protector-strong \
+	-idirafter /usr/include -idirafter /usr/include/$(MACHINE)
 
-.PHONY: all
-all: ## build every program into build/bin (the default)
-all: $(B)/libcommon.a $(PROGRAMS:%=$(B)/bin/%) $(if $(wildcard bin/space-guest.c),$(B)/bin/space-guest) \
-	$(if $(wildcard libcommon/vmm/romem.c),$(B)/bin/space-romem.so)
-
-$(B)/obj/%.o: %.c Makefile
-	@mkdir -p $(@D)
-	$(if $(Q),@echo "  CC      $<")
-	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
-
-$(B)/guest/%.o: %.c Makefile
+$(B)/guest/%.o: %.c Makefile | $(DEPS_FIRST)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  GUESTCC $<")
 	$(Q)$(GUEST_CC) $(GUEST_CFLAGS) -c -o $@ $<
-
-$(B)/libcommon.a: $(OBJS)
-	$(if $(Q),@echo "  AR      $@")
-	$(Q)rm -f $@ && $(AR) rcsD $@ $^
 
 $(B)/bin/space-guest: $(GUEST_OBJS)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  GUESTLD $@")
 	$(Q)$(GUEST_CC) -static -Wl,--gc-sections -Wl,--build-id=none -s -o $@ $^
-
-$(B)/bin/%: $(B)/obj/bin/%.o $(B)/libcommon.a
-	@mkdir -p $(@D)
-	$(if $(Q),@echo "  LD      $@")
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(B)/libcommon.a $(LIBS)
+-include $(GUEST_OBJS:.o=.d)
 
 # The preloaded shim that opens a machine's memory file read-only (see its source for why).
-$(B)/bin/space-romem.so: libcommon/vmm/romem.c Makefile
+$(B)/bin/space-romem.so: libcommon/vmm/romem.c Makefile | $(DEPS_FIRST)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  SO      $@")
-	$(Q)$(CC) $(BASE) -U_FILE_OFFSET_BITS $(WARN) -O2 -fPIC -shared -fvisibility=hidden -Wl,--build-id=none \
-		-Wl,-z,relro,-z,now -o $@ $<
-
-# Unit tests: each tests/unit/test_*.c is a program that prints TAP.
-UNITS := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/test_*.c)))
-$(B)/unit/%: tests/unit/%.c $(B)/libcommon.a Makefile
-	@mkdir -p $(@D)
-	$(if $(Q),@echo "  UNIT    $@")
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit $(ALL_LDFLAGS) -o $@ $< $(B)/libcommon.a $(LIBS)
+	$(Q)$(CC) $(BASE) -U_FILE_OFFSET_BITS $(WARN) -O2 -fPIC -shared \
+		-fvisibility=hidden -Wl,--build-id=none -Wl,-z,relro,-z,now -o $@ $<
 
 .PHONY: units
-units: $(UNITS) ## build the unit tests
+units: $(UNITS:%=$(B)/unit/%) ## build the unit tests, each a program that prints TAP
+
+.PHONY: unit
+unit: units ## run the unit tests
+	@tests/run unit
+
+.PHONY: check
+check: deps all units ## install what tests need, and run every test
+	@tests/run
+
+.PHONY: asan
+asan: $(PROGRAMS:%=$(B)/asan/bin/%) $(UNITS:%=$(B)/asan/unit/%) ## unit tests under ASan and UBSan
+	@B=$(B)/asan tests/run unit
+
+.PHONY: coverage
+coverage: $(UNITS:%=$(B)/cov/unit/%) ## what the unit tests reach, by gcovr
+	@find $(B)/cov -name '*.gcda' -delete
+	@B=$(B)/cov tests/run unit
+	@gcovr --root . --filter libcommon/ --object-directory $(B)/cov $(B)/cov | \
+		tee $(B)/cov/report.txt
+
+# Fuzzers: seeds are committed, what is found new stays in the build folder.
+FUZZ_SECONDS ?= 10
+$(B)/fuzz/run/%: tests/fuzz/%.c $(B)/fuzz/libcommon.a Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  FUZZER  $@")
+	$(Q)clang $(ALL_CFLAGS) $(SAN) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $< \
+		$(B)/fuzz/libcommon.a $(LIBS)
+-include $(FUZZERS:%=$(B)/fuzz/run/%.d)
+
+.PHONY: fuzz $(FUZZERS)
+fuzz: $(FUZZERS) ## run each fuzzer for FUZZ_SECONDS (10)
+$(FUZZERS): fuzz_%: $(B)/fuzz/run/fuzz_%
+	@tests/run-fuzzer $* $(B)/fuzz $(FUZZ_SECONDS)
+
+# Analysis. Stamps make a second run short; a changed header makes all of them old.
+HEADERS := $(sort $(wildcard libcommon/*/*.h tests/unit/*.h))
+CHECKED := $(sort $(wildcard libcommon/*/*.c bin/*.c))
+
+.PHONY: lint lint-clang lint-tidy lint-analyzer lint-cppcheck lint-shell lint-man lint-checks
+lint: lint-checks lint-clang lint-cppcheck lint-shell lint-man lint-tidy lint-analyzer ## every analyser and drift guard
+lint-clang: $(B)/clang/libcommon.a $(PROGRAMS:%=$(B)/clang/bin/%) $(UNITS:%=$(B)/clang/unit/%)
+lint-tidy: $(CHECKED:%.c=$(B)/lint/tidy/%.ok)
+lint-analyzer: $(CHECKED:%.c=$(B)/lint/analyzer/%.ok)
+
+$(B)/lint/tidy/%.ok: %.c $(HEADERS) .clang-tidy
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  TIDY    $<")
+	$(Q)clang-tidy --quiet $< -- $(filter-out -MMD -MP,$(BASE)) $(PKG_CFLAGS) \
+		>$(@:.ok=.log) 2>/dev/null || { cat $(@:.ok=.log); exit 1; }
+	@touch $@
+
+# gcc 12's analyzer does not know the cleanup attribute, so every owned pointer and descriptor
+# "leaks"; those two are covered by the leak checker of `make asan`.
+ANALYZER := -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-fd-leak
+$(B)/lint/analyzer/%.ok: %.c $(HEADERS)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  ANALYZE $<")
+	$(Q)$(CC) $(filter-out -MMD -MP,$(BASE)) $(PKG_CFLAGS) -O1 -g $(ANALYZER) -Werror -c \
+		-o /dev/null $<
+	@touch $@
+
+lint-cppcheck:
+	$(if $(Q),@echo "  CPPCHECK")
+	$(Q)cppcheck -q -j2 --std=c11 --enable=warning,performance,portability --inline-suppr \
+		--suppressions-list=tests/checks/cppcheck --error-exitcode=1 -D_GNU_SOURCE \
+		-Ilibcommon -DSP_VERSION='""' -DSP_LIBEXEC='""' libcommon bin
+
+lint-shell:
+	$(if $(Q),@echo "  SHELLCHECK")
+	$(Q)tests/checks/shell
+
+lint-man:
+	$(if $(Q),@echo "  MANDOC")
+	$(Q)mandoc -Tlint -W warning $(sort $(wildcard man/*.[1-8])) </dev/null
+
+lint-checks: all
+	@tests/checks/all
+
+.PHONY: completions
+completions: all ## generate completions/ from every tool's --describe
+	@completions/generate $(B)/bin completions
+
+.PHONY: repro
+repro: ## build twice, in two folders, and compare every byte
+	@tests/checks/repro
+
+.PHONY: dist
+dist: ## a tar of the commit, the same bytes every time
+	git archive --format=tar --prefix=space-$(VERSION)/ HEAD | gzip -n >$(B)/space-$(VERSION).tar.gz
+
+.PHONY: deps deps-build
+deps: DEPS := $(DEPS_BUILD) $(DEPS_TEST)
+deps: ## install the Debian packages for building and testing
+	@tests/lib/deps $(DEPS)
+deps-build: ## install only those for building and running
+	@tests/lib/deps $(DEPS_BUILD)
+
+# What is installed, by folder below PREFIX. uninstall takes away the same files.
+files-bin := $(TOOLS:%=$(B)/bin/%)
+files-libexec/space := $(filter-out $(files-bin),$(PROGRAMS:%=$(B)/bin/%)) $(GUEST) $(ROMEM)
+files-share/bash-completion/completions := $(sort $(wildcard completions/bash/*))
+files-share/zsh/site-functions := $(sort $(wildcard completions/zsh/*))
+files-share/fish/vendor_completions.d := $(sort $(wildcard completions/fish/*))
+files-share/doc/space := $(wildcard README.md LICENSE)
+$(foreach n,1 5 7 8,$(eval files-share/man/man$(n) := $(sort $(wildcard man/*.$(n)))))
+files-lib/systemd/system := $(sort $(wildcard systemd/*.service systemd/*.socket systemd/*.slice))
+files-lib/sysusers.d := $(sort $(wildcard systemd/sysusers.d/*.conf))
+files-lib/tmpfiles.d := $(sort $(wildcard systemd/tmpfiles.d/*.conf))
+FOLDERS := bin libexec/space share/bash-completion/completions share/zsh/site-functions \
+	share/fish/vendor_completions.d share/doc/space $(foreach n,1 5 7 8,share/man/man$(n)) \
+	lib/systemd/system lib/sysusers.d lib/tmpfiles.d
+TO := $(DESTDIR)$(PREFIX)
+
+# put(folder): units name programs below /usr/local, which PREFIX replaces.
+define put
+	@install -d '$(TO)/$(1)'
+	install -m $(if $(filter bin libexec/space,$(1)),755,644) $(files-$(1)) '$(TO)/$(1)/'
+	$(if $(filter lib/%,$(1)),@sed -i 's|/usr/local/|$(PREFIX)/|g' \
+		$(patsubst %,'$(TO)/$(1)/%',$(notdir $(files-$(1)))))
+
+endef
+
+.PHONY: install uninstall
+install: all ## install below DESTDIR and PREFIX (/usr/local)
+	$(foreach d,$(FOLDERS),$(if $(files-$(d)),$(call put,$(d))))
+uninstall: ## remove what install put there
+	$(foreach d,$(FOLDERS),$(if $(files-$(d)),@rm -f \
+		$(patsubst %,'$(TO)/$(d)/%',$(notdir $(files-$(d)))))
+	)
+	@rmdir '$(TO)/libexec/space' '$(TO)/share/doc/space' 2>/dev/null || true
 
 .PHONY: clean
 clean: ## remove build/
@@ -103,5 +264,4 @@ clean: ## remove build/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sort | expand -t 14
 
--include $(OBJS:.o=.d) $(GUEST_OBJS:.o=.d) $(wildcard $(B)/obj/bin/*.d) $(wildcard $(B)/unit/*.d)
 .SECONDARY:
