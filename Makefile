@@ -134,6 +134,10 @@ unit: units ## run the unit tests
 check: deps all units ## install what tests need, and run every test
 	@tests/run
 
+.PHONY: demo
+demo: deps-build all ## a sandbox's life on a Debian guest, step by step, from nothing
+	@tests/demo.sh
+
 .PHONY: asan
 asan: $(PROGRAMS:%=$(B)/asan/bin/%) $(UNITS:%=$(B)/asan/unit/%) ## unit tests under ASan and UBSan
 	@B=$(B)/asan tests/run unit
