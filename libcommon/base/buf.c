@@ -6,6 +6,8 @@
 
 #include "base/str.h"
 
+unsigned char sp_buf_none[1];
+
 void sp_buf_init(struct sp_buf *b, size_t max)
 {
 	*b = (struct sp_buf){ .max = max };
@@ -24,9 +26,9 @@ unsigned char *sp_buf_room(struct sp_buf *b, size_t n)
 
 	if (n > b->max - b->len)
 		return NULL;
-	if (n <= b->cap - b->off - b->len)
+	if (b->mem && n <= b->cap - b->off - b->len)
 		return b->mem + b->off + b->len;
-	if (n <= b->cap - b->len) {
+	if (b->mem && n <= b->cap - b->len) {
 		memmove(b->mem, b->mem + b->off, b->len);
 		b->off = 0;
 		return b->mem + b->len;

@@ -27,9 +27,10 @@ static inline size_t sp_buf_space(const struct sp_buf *b)
 {
 	return b->max - b->len;
 }
+extern unsigned char sp_buf_none[1]; /* the head of a queue that never held anything */
 static inline unsigned char *sp_buf_head(const struct sp_buf *b)
 {
-	return b->mem + b->off;
+	return b->mem ? b->mem + b->off : sp_buf_none;
 }
 
 bool sp_buf_put(struct sp_buf *b, const void *data, size_t n); /* false: no room, nothing put */

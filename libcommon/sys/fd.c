@@ -292,7 +292,7 @@ int sp_sock_send(int sock, const void *data, size_t n, const int *fds, int nfds)
 		memset(&c, 0, sizeof c);
 		m.msg_control = c.mem;
 		m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)nfds);
-		h = CMSG_FIRSTHDR(&m);
+		h = &c.align; /* what CMSG_FIRSTHDR gives where there is room for one */
 		h->cmsg_level = SOL_SOCKET;
 		h->cmsg_type = SCM_RIGHTS;
 		h->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)nfds);
@@ -354,7 +354,7 @@ ssize_t sp_sock_recv(int sock, void *data, size_t n, int *fds, int *nfds)
 		errno = EMSGSIZE;
 		return -1;
 	}
-	if (count) {
+	if (count && nfds) {
 		memcpy(fds, got, sizeof(int) * (size_t)count);
 		*nfds = count;
 	}

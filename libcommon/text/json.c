@@ -242,7 +242,7 @@ int64_t sp_json_i64(const struct sp_json *o, const char *key, int64_t dflt)
 
 		return d >= -EXACT && d <= EXACT && (double)(int64_t)d == d ? (int64_t)d : dflt;
 	}
-	if (!cJSON_IsString(c) || !c->valuestring[0] ||
+	if (!c || !cJSON_IsString(c) || !c->valuestring[0] ||
 	    strspn(c->valuestring, "-0123456789") != strlen(c->valuestring))
 		return dflt;
 	errno = 0;
@@ -313,7 +313,7 @@ void sp_json_push_str(struct sp_json *a, const char *s)
 
 const char *sp_json_value_str(const struct sp_json *v)
 {
-	return cJSON_IsString(raw(v)) ? raw(v)->valuestring : NULL;
+	return v && cJSON_IsString(raw(v)) ? raw(v)->valuestring : NULL;
 }
 
 bool sp_json_is_object(const struct sp_json *v)
