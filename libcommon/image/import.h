@@ -27,9 +27,14 @@ struct sp_import {
 	void *progress_arg;
 	int64_t max_bytes;    /* most content (unpacked); 0: 64 GiB */
 	int64_t max_entries;  /* 0: 4,000,000 */
+	/* Asked as the disk grows, ahead of what is written: may `bytes` more go to where disk_fd is?
+	 * 0 yes, -1 stops the import with *e. NULL: as long as that file system has room. */
+	int (*room)(int64_t bytes, void *arg, struct sp_err *e);
+	void *room_arg;
 };
 
-/* Fills disk_fd. *config gets {"env":["K=V"],"user":"","workdir":"","entrypoint":[],"cmd":[],
+/* Needs root, and a caller with one thread (jail/jail.h). Fills disk_fd, which belongs to a uid of
+ * the jail meanwhile and ends up synced, with holes where there is nothing. *config gets {"env":["K=V"],"user":"","workdir":"","entrypoint":[],"cmd":[],
  * "ports":["80/tcp"],"source":"…","digest":"sha256:…"?} (empty where the source has none), each
  * value checked (no NUL, bounded). *content_bytes: unpacked bytes. On failure nothing but disk_fd's
  * content has changed. */

@@ -225,11 +225,11 @@ static int step(struct way *y, const char *part, size_t n, struct sp_err *e)
 
 	if (c && c->type == SP_NODE_LINK)
 		return follow(y, c, e) < 0 ? -1 : 1;
+	if ((!c || c->type != SP_NODE_DIR) && !y->w->mkdir)
+		return 0;
 	if (c && c->type != SP_NODE_DIR)
 		return refuse(y, "it lies below what is no folder", e);
 	if (!c) {
-		if (!y->w->mkdir)
-			return 0;
 		memcpy(name, part, n);
 		name[n] = '\0';
 		c = y->w->mkdir(y->w->arg, y->at, name, e);

@@ -65,14 +65,14 @@ struct sp_place {
 
 struct sp_node_walk {
 	struct sp_nodes *nodes;
-	/* Makes a folder that the way needs; NULL: none is made, a gap is a miss. */
+	/* Makes a folder that the way needs; NULL: none is made, to look only. */
 	struct sp_node *(*mkdir)(void *arg, struct sp_node *dir, const char *name, struct sp_err *e);
 	void *arg;
 };
 
-/* 1 found the place, 0 a folder on the way is missing and mkdir is NULL, -1 the name is refused:
- * "..", a component or path too long, a file where a folder must be, a loop of links. A leading "/"
- * and "." components mean nothing. */
+/* 1 found the place, 0 mkdir is NULL and a folder on the way is missing or no folder, -1 the name is
+ * refused: "..", a component or path too long, a file where a folder must be, a loop of links. A
+ * leading "/" and "." components mean nothing. */
 int sp_node_place(const struct sp_node_walk *w, const char *path, struct sp_place *out,
 		  struct sp_err *e);
 

@@ -212,6 +212,14 @@ bool sp_oci_name_is_valid(const char *name)
 	}
 }
 
+/* "debian:12" means "docker.io/library/debian:12" too. */
+static bool is_tag(const char *tag, const char *ref)
+{
+	size_t n = strlen(tag), m = strlen(ref);
+
+	return n >= m && !strcmp(tag + n - m, ref) && (n == m || tag[n - m - 1] == '/');
+}
+
 /* The image of a docker archive: the one with that tag, or the only one. */
 static const struct sp_json *docker_pick(const struct sp_json *doc, const char *ref,
 					 struct sp_err *e)
@@ -235,7 +243,7 @@ static const struct sp_json *docker_pick(const struct sp_json *doc, const char *
 		     t = sp_json_next(t)) {
 			const char *tag = sp_json_value_str(t);
 
-			if (tag && !strcmp(tag, ref))
+			if (tag && is_tag(tag, ref))
 				return m;
 		}
 	}

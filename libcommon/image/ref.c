@@ -13,11 +13,13 @@
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGIT "0123456789"
 
-static const char tls_scheme[] = "docker://", plain_scheme[] = "docker+http://";
+static const char any_scheme[] = "docker://", plain_scheme[] = "docker+http://",
+		  tls_scheme[] = "docker+https://";
 
 bool sp_ref_has_scheme(const char *s)
 {
-	return sp_str_has_prefix(s, tls_scheme) || sp_str_has_prefix(s, plain_scheme);
+	return sp_str_has_prefix(s, any_scheme) || sp_str_has_prefix(s, plain_scheme) ||
+	       sp_str_has_prefix(s, tls_scheme);
 }
 
 bool sp_ref_tag_is_valid(const char *s)
@@ -82,7 +84,7 @@ static bool host_is_valid(const char *s)
 	       strspn(s, LOWER UPPER DIGIT ".-") == n;
 }
 
-static bool host_is_loopback(const char *s)
+bool sp_ref_host_is_loopback(const char *s)
 {
 	struct in_addr four;
 
@@ -132,7 +134,7 @@ static void settle_host(struct sp_ref *out, bool hub)
 		return;
 	}
 	snprintf(out->host, sizeof out->host, "registry-1.docker.io");
-	snprintf(out->auth_key, sizeof out->auth_key, "https://index.docker.io/v1/");
+	snprintf(out->auth_key, sizeof out->auth_key, "index.docker.io");
 	if (!strchr(out->name, '/')) {
 		snprintf(name, sizeof name, "%s", out->name);
 		snprintf(out->name, sizeof out->name, "library/%.240s", name);
@@ -178,16 +180,14 @@ static int parse_rest(const char *s, const char *rest, struct sp_ref *out, struc
 
 int sp_ref_parse(const char *s, struct sp_ref *out, struct sp_err *e)
 {
-	const char *rest = s, *slash;
-	bool hub;
+	const char *rest, *slash;
+	bool hub, tls = sp_str_has_prefix(s, tls_scheme);
 
 	memset(out, 0, sizeof *out);
-	if (sp_str_has_prefix(s, plain_scheme)) {
-		out->plain = true;
-		rest += sizeof plain_scheme - 1;
-	} else if (sp_str_has_prefix(s, tls_scheme)) {
-		rest += sizeof tls_scheme - 1;
-	}
+	if (!sp_ref_has_scheme(s))
+		return bad(s, "it begins with docker://", e);
+	out->plain = sp_str_has_prefix(s, plain_scheme);
+	rest = strstr(s, "://") + 3;
 	slash = strchr(rest, '/');
 	hub = !slash || (!memchr(rest, '.', (size_t)(slash - rest)) &&
 			 !memchr(rest, ':', (size_t)(slash - rest)) &&
@@ -196,13 +196,13 @@ int sp_ref_parse(const char *s, struct sp_ref *out, struct sp_err *e)
 		if (parse_host(rest, (size_t)(slash - rest), out) < 0)
 			return bad(s, "bad host or port", e);
 		rest = slash + 1;
-	} else if (out->plain) {
-		return bad(s, "docker+http:// wants a host", e);
+	} else if (out->plain || tls) {
+		return bad(s, "docker+http:// and docker+https:// want a host", e);
 	}
 	if (parse_rest(s, rest, out, e) < 0)
 		return -1;
-	out->loopback = host_is_loopback(out->host);
-	if (out->loopback)
+	out->loopback = sp_ref_host_is_loopback(out->host);
+	if (out->loopback && !tls)
 		out->plain = true;
 	settle_host(out, hub);
 	return 0;

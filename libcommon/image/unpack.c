@@ -106,13 +106,18 @@ static int unpack_tar(const struct sp_unpack *u, struct sp_layers *l, struct sp_
 {
 	struct source src = { 0 };
 	struct sp_peek look = { .image = u->kind == SP_SOURCE_OCI || u->kind == SP_SOURCE_DOCKER };
+	struct sp_str ahead = SP_STR_INIT;
 	int rc;
 
 	sp_fd_stream_init(&src.pipe, u->tar_fd);
 	source_open(u, &src);
 	if (u->kind != SP_SOURCE_ROOT) {
-		if (sp_peek(src.s, &src.pipe.ahead, &look, e) < 0)
+		rc = sp_peek(src.s, &ahead, &look, e);
+		src.pipe.ahead = ahead;
+		if (rc < 0) {
+			sp_str_free(&src.pipe.ahead);
 			return -1;
+		}
 		source_open(u, &src); /* from the beginning again; a pipe has it in ahead */
 	}
 	if (look.image || (u->kind == SP_SOURCE_AUTO && look.image_name))
