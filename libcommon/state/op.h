@@ -10,7 +10,7 @@
  * Life: begin writes the intent durably and takes a ticket (seq, under the root lock; an empty
  * file queue/<subject>.<seq, 16 hex>.<op> per subject); the worker claims it, awaits its turn
  * (every earlier ticket of its subjects gone), acts in named phases, ends it: the final record,
- * then the tickets removed, then an event. Whoever finds an unfinished operation whose worker is
+ * then an event, then the tickets removed. Whoever finds an unfinished operation whose worker is
  * dead repairs it (sandbox layer: finish or undo by kind, from intent).
  */
 #ifndef SP_STATE_OP_H
@@ -33,6 +33,7 @@ struct sp_op_req {
 	size_t nsubjects;
 	const struct sp_json *request; /* as asked; copied */
 	const char *request_id;        /* or NULL; [A-Za-z0-9._:-]{1,128} */
+	const struct sp_json *intent;  /* or NULL: what is intended already; copied, spares a write */
 };
 
 /* Begins an operation. With a request_id that was seen before (per owner), *existing is true and
@@ -47,7 +48,9 @@ void sp_op_free(struct sp_op **op);
 const char *sp_op_id(const struct sp_op *op);
 const struct sp_json *sp_op_record(const struct sp_op *op);
 
-/* In the worker process (after sp_proc_detach): it is now ours to finish. */
+/* In the worker process (after sp_proc_detach): it is now ours to finish. Until then it belongs to
+ * the process that began it, which must not end before; SP_CONFLICT when it did and another took
+ * the operation over. */
 int sp_op_claim(struct sp_op *op, struct sp_err *e);
 /* Waits until every earlier ticket on our subjects is gone, by inotify on queue/ and the pidfd of
  * each owner ahead; an owner that died is handed to repair(). */
@@ -65,8 +68,12 @@ void sp_op_result(struct sp_op *op, const char *id, const struct sp_err *err); /
  * until it holds or e is filled. */
 int sp_op_end(struct sp_op *op, const struct sp_err *err, struct sp_err *e);
 
-/* For a repairer: the operation becomes ours if its worker is dead (root lock). SP_BUSY: it lives. */
+/* For a repairer: the operation becomes ours if its worker is dead (root lock). SP_BUSY: it lives.
+ * *out NULL without an error: it has ended meanwhile. */
 int sp_op_adopt(const struct sp_roots *r, const char *id, struct sp_op **out, struct sp_err *e);
+/* Takes away what ended operations, and begins that never were, left in queue/ and among the request
+ * ids. Under the root lock, which the caller holds. */
+int sp_op_sweep(const struct sp_roots *r, struct sp_err *e);
 /* Ids of unfinished operations, oldest first. */
 int sp_op_each_open(const struct sp_roots *r,
 		    int (*fn)(const struct sp_roots *r, const char *op_id, void *arg), void *arg,
@@ -77,7 +84,8 @@ struct sp_json *sp_op_load(const struct sp_roots *r, const char *id, struct sp_e
  * worker died first (repair it, call again), -1 error; SP_BUSY when timeout_ms (-1: none) passed. */
 int sp_op_wait(const struct sp_roots *r, const char *id, int timeout_ms, struct sp_json **rec,
 	       struct sp_err *e);
-/* The root lock (store/.lock). Returns the descriptor to close. */
+/* The root lock (store/.lock). Returns the descriptor to close. The first to take it after a boot
+ * makes the queue again. */
 int sp_root_lock(const struct sp_roots *r, struct sp_err *e);
 
 #endif
