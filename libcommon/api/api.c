@@ -39,5 +39,7 @@ int sp_api_call(struct sp_api *a, const char *name, const struct sp_json *reques
 		return sp_fail(e, SP_USAGE, 0, "no operation '%s'", name);
 	if (sp_api_check(op, request, e) < 0)
 		return -1;
+	if (!op->run)
+		return sp_fail(e, SP_FAIL, 0, "'%s' is not provided by this program", name);
 	return op->run(a, request, answer, e);
 }

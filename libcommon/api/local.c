@@ -2,9 +2,7 @@
 /* The operations, carried out on this host. */
 #include <string.h>
 
-#include "api/import.h"
 #include "api/table.h"
-#include "image/kernel.h"
 #include "sandbox/list.h"
 #include "sandbox/task.h"
 #include "state/op.h"
@@ -47,12 +45,6 @@ int sp_local_lifecycle(struct sp_api *a, const char *kind, const struct sp_json 
 		return -1;
 	*answer = answer_of(rec);
 	return sp_task_verdict(rec, e);
-}
-
-int sp_local_import(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		    struct sp_err *e)
-{
-	return sp_api_import(a, request, NULL, NULL, answer, e);
 }
 
 int sp_local_ls(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
@@ -108,40 +100,4 @@ int sp_local_opwait(struct sp_api *a, const struct sp_json *request, struct sp_j
 		return -1;
 	*answer = answer_of(rec);
 	return sp_task_verdict(rec, e);
-}
-
-int sp_local_kernel_add(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-			struct sp_err *e)
-{
-	char version[64];
-
-	if (sp_kernel_add(&a->roots, sp_json_str(request, "deb"), sp_json_str(request, "vmlinuz"),
-			  sp_json_str(request, "modules"), version, e) < 0)
-		return -1;
-	*answer = sp_json_new_object();
-	sp_json_put_str(*answer, "version", version);
-	return 0;
-}
-
-int sp_local_kernel_ls(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		       struct sp_err *e)
-{
-	struct sp_json *array = NULL;
-
-	(void)request;
-	if (sp_kernel_list(&a->roots, &array, e) < 0)
-		return -1;
-	*answer = sp_json_new_object();
-	sp_json_put(*answer, "items", array);
-	return 0;
-}
-
-int sp_local_kernel_rm(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		       struct sp_err *e)
-{
-	if (sp_kernel_remove(&a->roots, sp_json_str(request, "version"), e) < 0)
-		return -1;
-	*answer = sp_json_new_object();
-	sp_json_put_str(*answer, "version", sp_json_str(request, "version"));
-	return 0;
 }

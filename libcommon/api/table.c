@@ -70,21 +70,21 @@ LIFECYCLE(rm)
 LIFECYCLE(snap)
 LIFECYCLE(branch)
 
-static const struct sp_api_op ops[] = {
+static struct sp_api_op ops[] = {
 	{ "create", create_fields, SP_NELEM(create_fields), true, run_create },
 	{ "pause", one_fields, SP_NELEM(one_fields), true, run_pause },
 	{ "resume", one_fields, SP_NELEM(one_fields), true, run_resume },
 	{ "rm", rm_fields, SP_NELEM(rm_fields), true, run_rm },
 	{ "snap", snap_fields, SP_NELEM(snap_fields), true, run_snap },
 	{ "branch", branch_fields, SP_NELEM(branch_fields), true, run_branch },
-	{ "import", import_fields, SP_NELEM(import_fields), false, sp_local_import },
+	{ "import", import_fields, SP_NELEM(import_fields), false, NULL },
 	{ "ls", ls_fields, SP_NELEM(ls_fields), false, sp_local_ls },
 	{ "op", op_fields, SP_NELEM(op_fields), false, sp_local_op },
 	{ "opwait", opwait_fields, SP_NELEM(opwait_fields), false, sp_local_opwait },
-	{ "kernel-add", kernel_add_fields, SP_NELEM(kernel_add_fields), false,
-	  sp_local_kernel_add },
-	{ "kernel-ls", NULL, 0, false, sp_local_kernel_ls },
-	{ "kernel-rm", kernel_rm_fields, SP_NELEM(kernel_rm_fields), false, sp_local_kernel_rm },
+	{ "kernel-add", kernel_add_fields, SP_NELEM(kernel_add_fields), false, NULL },
+	{ "kernel-ls", NULL, 0, false, NULL },
+	{ "kernel-rm", kernel_rm_fields, SP_NELEM(kernel_rm_fields), false, NULL },
+	{ "doctor", NULL, 0, false, NULL },
 };
 
 const struct sp_api_op *sp_api_find(const char *name)
@@ -93,6 +93,13 @@ const struct sp_api_op *sp_api_find(const char *name)
 		if (strcmp(ops[i].name, name) == 0)
 			return &ops[i];
 	return NULL;
+}
+
+void sp_api_provide(const char *name, sp_api_run *run)
+{
+	for (size_t i = 0; i < SP_NELEM(ops); i++)
+		if (strcmp(ops[i].name, name) == 0)
+			ops[i].run = run;
 }
 
 static int check_number(const struct sp_field *f, const struct sp_json *request, struct sp_err *e)

@@ -37,35 +37,30 @@ struct sp_field {
 	const char *choices; /* "a b c" */
 };
 
+typedef int sp_api_run(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
+		       struct sp_err *e);
+
 struct sp_api_op {
 	const char *name;
 	const struct sp_field *fields;
 	size_t nfields;
-	bool lifecycle; /* answers an operation id, and waits if asked to */
-	int (*run)(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		   struct sp_err *e);
+	bool lifecycle;  /* answers an operation id, and waits if asked to */
+	sp_api_run *run; /* NULL: provided by api/extra.c, in programs that use it */
 };
 
 const struct sp_api_op *sp_api_find(const char *name); /* NULL */
+void sp_api_provide(const char *name, sp_api_run *run);
 /* SP_USAGE on an unknown key, a missing one, a wrong type or a bad value. */
 int sp_api_check(const struct sp_api_op *op, const struct sp_json *request, struct sp_err *e);
 
 /* local.c */
 int sp_local_lifecycle(struct sp_api *a, const char *kind, const struct sp_json *request,
 		       struct sp_json **answer, struct sp_err *e);
-int sp_local_import(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		    struct sp_err *e);
 int sp_local_ls(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
 		struct sp_err *e);
 int sp_local_op(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
 		struct sp_err *e);
 int sp_local_opwait(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
 		    struct sp_err *e);
-int sp_local_kernel_add(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-			struct sp_err *e);
-int sp_local_kernel_ls(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		       struct sp_err *e);
-int sp_local_kernel_rm(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		       struct sp_err *e);
 
 #endif
