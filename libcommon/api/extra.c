@@ -26,7 +26,7 @@ static int kernel_add(struct sp_api *a, const struct sp_json *request, struct sp
 }
 
 static int kernel_ls(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		       struct sp_err *e)
+		     struct sp_err *e)
 {
 	struct sp_json *array = NULL;
 
@@ -39,7 +39,7 @@ static int kernel_ls(struct sp_api *a, const struct sp_json *request, struct sp_
 }
 
 static int kernel_rm(struct sp_api *a, const struct sp_json *request, struct sp_json **answer,
-		       struct sp_err *e)
+		     struct sp_err *e)
 {
 	if (sp_kernel_remove(&a->roots, sp_json_str(request, "version"), e) < 0)
 		return -1;

@@ -95,8 +95,7 @@ int sp_local_opwait(struct sp_api *a, const struct sp_json *request, struct sp_j
 	sp_auto_json *now = load_op(a, request, e);
 	sp_auto_json *rec = NULL;
 
-	if (!now ||
-	    sp_task_wait(&a->roots, sp_json_str(request, "id"), (int)ms, &rec, e) < 0)
+	if (!now || sp_task_wait(&a->roots, sp_json_str(request, "id"), (int)ms, &rec, e) < 0)
 		return -1;
 	*answer = answer_of(rec);
 	return sp_task_verdict(rec, e);

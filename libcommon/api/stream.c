@@ -21,6 +21,7 @@ int sp_api_events(struct sp_api *a, const char *since, bool follow,
 		  int (*fn)(const char *line, size_t n, void *arg), void *arg, struct sp_err *e)
 {
 	if (since && !is_sequence(since))
-		return sp_fail(e, SP_USAGE, 0, "'%s' is not a sequence number (EPOCH.OFFSET)", since);
+		return sp_fail(e, SP_USAGE, 0, "'%s' is not a sequence number (EPOCH.OFFSET)",
+			       since);
 	return sp_event_read(&a->roots, since, follow, fn, arg, e);
 }

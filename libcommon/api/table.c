@@ -7,13 +7,34 @@
 #include "text/id.h"
 #include "text/opt.h"
 
-#define REQUEST_ID { "request_id", SP_F_REQUEST, false, 0, 0, NULL }
-#define WAIT { "wait", SP_F_BOOL, false, 0, 0, NULL }
-#define TEXT(name, required) { name, SP_F_TEXT, required, 0, 4096, NULL }
-#define NAME(required) { "name", SP_F_NAME, required, 0, 0, NULL }
-#define BOOL(name) { name, SP_F_BOOL, false, 0, 0, NULL }
-#define NUMBER(name, min, max) { name, SP_F_NUMBER, false, min, max, NULL }
-#define ONE_ID { "ids", SP_F_OPERANDS, true, 1, 1, NULL }
+#define REQUEST_ID                                                                                 \
+	{                                                                                          \
+		"request_id", SP_F_REQUEST, false, 0, 0, NULL                                      \
+	}
+#define WAIT                                                                                       \
+	{                                                                                          \
+		"wait", SP_F_BOOL, false, 0, 0, NULL                                               \
+	}
+#define TEXT(name, required)                                                                       \
+	{                                                                                          \
+		name, SP_F_TEXT, required, 0, 4096, NULL                                           \
+	}
+#define NAME(required)                                                                             \
+	{                                                                                          \
+		"name", SP_F_NAME, required, 0, 0, NULL                                            \
+	}
+#define BOOL(name)                                                                                 \
+	{                                                                                          \
+		name, SP_F_BOOL, false, 0, 0, NULL                                                 \
+	}
+#define NUMBER(name, min, max)                                                                     \
+	{                                                                                          \
+		name, SP_F_NUMBER, false, min, max, NULL                                           \
+	}
+#define ONE_ID                                                                                     \
+	{                                                                                          \
+		"ids", SP_F_OPERANDS, true, 1, 1, NULL                                             \
+	}
 
 static const struct sp_field create_fields[] = {
 	TEXT("image", true),
@@ -128,7 +149,8 @@ static int check_list(const struct sp_field *f, const struct sp_json *v, struct 
 	int64_t n = (int64_t)sp_json_len(v);
 
 	if (tags ? !sp_json_is_object(v) : !sp_json_is_array(v))
-		return sp_fail(e, SP_USAGE, 0, "%s: not %s", f->name, tags ? "an object" : "a list");
+		return sp_fail(e, SP_USAGE, 0, "%s: not %s", f->name,
+			       tags ? "an object" : "a list");
 	if (n < f->min || n > f->max)
 		return sp_fail(e, SP_USAGE, 0, "%s: from %lld to %lld", f->name, (long long)f->min,
 			       (long long)f->max);

@@ -126,8 +126,8 @@ static int act(struct sp_task *t, struct sp_err *e)
 
 static int repair(struct sp_task *t, struct sp_err *e)
 {
-	if (is_of_sandbox(t) && sp_checkpoint_settle(t->roots, sp_task_subject(t, 0),
-						     sp_task_subject(t, 1), e) < 0)
+	if (is_of_sandbox(t) &&
+	    sp_checkpoint_settle(t->roots, sp_task_subject(t, 0), sp_task_subject(t, 1), e) < 0)
 		return -1;
 	if (sp_children_discard(t, first_child(t), e) < 0)
 		return -1;

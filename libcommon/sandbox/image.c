@@ -50,11 +50,13 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 	struct sp_shape shape;
 	char id[SP_ID_SIZE];
 
-	if (check_name(r, owner, sp_json_str(q, "name"), e) < 0 || sp_image_settings(q, &shape, e) < 0)
+	if (check_name(r, owner, sp_json_str(q, "name"), e) < 0 ||
+	    sp_image_settings(q, &shape, e) < 0)
 		return -1;
 	sp_id_make(SP_CHECKPOINT, id);
 	sp_json_push_str(subjects, id);
-	return sp_store_need(r, shape.disk > SP_IMAGE_STEP || !shape.disk ? SP_IMAGE_STEP : shape.disk, e);
+	return sp_store_need(
+		r, shape.disk > SP_IMAGE_STEP || !shape.disk ? SP_IMAGE_STEP : shape.disk, e);
 }
 
 int sp_image_name(struct sp_task *t, struct sp_err *e)

@@ -68,8 +68,7 @@ static const char *name_of(const struct listing *l, const char *id)
 
 static void add_sandbox(struct listing *l, const char *id, struct sp_json *take, bool hidden_too)
 {
-	if (!sp_owner_may(take, l->owner) ||
-	    (!hidden_too && sp_json_bool(take, "hidden", false))) {
+	if (!sp_owner_may(take, l->owner) || (!hidden_too && sp_json_bool(take, "hidden", false))) {
 		sp_json_free(&take);
 		return;
 	}
@@ -184,8 +183,8 @@ static int add_one(struct listing *l, const char *operand)
 	}
 	if (sp_any_find(l->roots, l->owner, operand, id, l->e) < 0)
 		return sp_wrap(l->e, "%s", operand);
-	rec = sp_id_is_valid(id, SP_SANDBOX) ? sp_sandbox_load(l->roots, id, l->e) :
-					       sp_checkpoint_load(l->roots, id, l->e);
+	rec = sp_id_is_valid(id, SP_SANDBOX) ? sp_sandbox_load(l->roots, id, l->e)
+					     : sp_checkpoint_load(l->roots, id, l->e);
 	if (!rec)
 		return sp_wrap(l->e, "%s", operand);
 	if (sp_id_is_valid(id, SP_SANDBOX))
@@ -206,9 +205,9 @@ static int fill(struct listing *l, const struct sp_list *how)
 		return 0;
 	if (how->tree)
 		return walk(l, SP_DIR_CHECKPOINTS, each_checkpoint) < 0 ||
-				       walk(l, SP_DIR_SANDBOXES, each_sandbox) < 0 ?
-			       -1 :
-			       0;
+				       walk(l, SP_DIR_SANDBOXES, each_sandbox) < 0
+			       ? -1
+			       : 0;
 	if (!how->what || strcmp(how->what, "sandboxes") == 0)
 		return walk(l, SP_DIR_SANDBOXES, each_sandbox);
 	if (strcmp(how->what, "ops") == 0)

@@ -18,7 +18,7 @@
 #include "sys/fs.h"
 #include "vol/store.h"
 
-#define WAVE 32 /* machines of one operation that start at the same time */
+#define WAVE 32           /* machines of one operation that start at the same time */
 #define NEED (16LL << 20) /* bytes that a sandbox writes soon after its start, about */
 
 static void put_copy(struct sp_json *rec, const char *key, const struct sp_json *value)

@@ -16,8 +16,8 @@
 #include "sys/fd.h"
 #include "sys/fs.h"
 
-static int open_folder(const struct sp_roots *r, const char *top, const char *id,
-		       enum sp_kind kind, const char *what, struct sp_err *e)
+static int open_folder(const struct sp_roots *r, const char *top, const char *id, enum sp_kind kind,
+		       const char *what, struct sp_err *e)
 {
 	char path[64];
 	int fd;

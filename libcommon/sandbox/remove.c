@@ -87,8 +87,8 @@ static int find(const struct sp_roots *r, const char *owner, const char *operand
 		return 0;
 	if (e->code == SP_ABSENT || strcmp(owner, SP_OWNER_LOCAL) != 0)
 		return -1;
-	dir = sp_id_is_valid(id, SP_SANDBOX) ? sp_sandbox_dir(r, id, e) :
-					       sp_checkpoint_dir(r, id, e);
+	dir = sp_id_is_valid(id, SP_SANDBOX) ? sp_sandbox_dir(r, id, e)
+					     : sp_checkpoint_dir(r, id, e);
 	return dir < 0 ? -1 : 0;
 }
 
@@ -132,7 +132,8 @@ static void note_base(const struct sp_roots *r, const char *sandbox, struct sp_j
  * went by themselves with them; those are written down first, since the records go. */
 static int remove_sandboxes(struct sp_task *t, size_t first, struct sp_err *e)
 {
-	const struct sp_json *noted = sp_json_get(sp_json_get(sp_op_record(t->op), "intent"), "then");
+	const struct sp_json *noted =
+		sp_json_get(sp_json_get(sp_op_record(t->op), "intent"), "then");
 	sp_auto_json *then = noted ? sp_json_copy(noted) : sp_json_new_array();
 	size_t n = sp_json_len(t->subjects);
 	struct sp_err none;
@@ -140,8 +141,7 @@ static int remove_sandboxes(struct sp_task *t, size_t first, struct sp_err *e)
 	if (!noted) {
 		for (size_t i = first; i < n; i++)
 			note_base(t->roots, sp_task_subject(t, i), then);
-		if (sp_json_len(then) &&
-		    sp_op_intend(t->op, "then", sp_json_copy(then), e) < 0)
+		if (sp_json_len(then) && sp_op_intend(t->op, "then", sp_json_copy(then), e) < 0)
 			return -1;
 	}
 	if (sp_task_phase(t, "stop", e) < 0)
@@ -176,8 +176,8 @@ static int unlink_family(struct sp_task *t, const char *id, struct sp_json *tras
 	for (size_t i = sp_json_len(ids); i-- > 0;) {
 		char name[40];
 
-		if (sp_checkpoint_unlink(t->roots, sp_json_value_str(sp_json_at(ids, i)), name,
-					 e) < 0)
+		if (sp_checkpoint_unlink(t->roots, sp_json_value_str(sp_json_at(ids, i)), name, e) <
+		    0)
 			return -1;
 		sp_json_push_str(trash, name);
 	}
@@ -190,8 +190,7 @@ static int remove_checkpoint(struct sp_task *t, const char *id, struct sp_err *e
 	sp_auto_fd warm = sp_fs_open_dir(t->roots->store, SP_DIR_WARM, e);
 	struct sp_err none;
 
-	if (warm < 0 || unlink_family(t, id, trash, e) < 0 ||
-	    sp_fs_remove_tree(warm, id, e) < 0)
+	if (warm < 0 || unlink_family(t, id, trash, e) < 0 || sp_fs_remove_tree(warm, id, e) < 0)
 		return -1;
 	sp_event_add(t->roots, "snapshot.removed", id, t->id, NULL, &none);
 	for (size_t i = 0; i < sp_json_len(trash); i++)
@@ -215,8 +214,8 @@ static int remove_it(struct sp_task *t, struct sp_err *e)
 static int act(struct sp_task *t, struct sp_err *e)
 {
 	const char *id = sp_task_subject(t, 0);
-	sp_auto_fd dir = sp_id_is_valid(id, SP_SANDBOX) ? sp_sandbox_dir(t->roots, id, e) :
-							  sp_checkpoint_dir(t->roots, id, e);
+	sp_auto_fd dir = sp_id_is_valid(id, SP_SANDBOX) ? sp_sandbox_dir(t->roots, id, e)
+							: sp_checkpoint_dir(t->roots, id, e);
 
 	return dir < 0 ? -1 : remove_it(t, e); /* absent: removed while it queued */
 }

@@ -103,10 +103,9 @@ static int begin(const struct sp_roots *r, const char *owner, const struct sp_ve
 {
 	sp_auto_json *subjects = sp_json_new_array();
 	sp_auto_free const char **ids = NULL;
-	struct sp_op_req q = { .kind = verb->kind,
-			       .owner = owner,
-			       .request = request,
-			       .request_id = request_id };
+	struct sp_op_req q = {
+		.kind = verb->kind, .owner = owner, .request = request, .request_id = request_id
+	};
 
 	*existing = false;
 	if (sp_repair_all(r, e) < 0)

@@ -29,8 +29,7 @@ static int by_id(const void *a, const void *b)
 static long find(const struct tree *t, const char *id)
 {
 	struct node key = { .id = id };
-	const struct node *n =
-		id && t->n ? bsearch(&key, t->node, t->n, sizeof key, by_id) : NULL;
+	const struct node *n = id && t->n ? bsearch(&key, t->node, t->n, sizeof key, by_id) : NULL;
 
 	return n ? n - t->node : -1;
 }
@@ -115,8 +114,11 @@ struct sp_json *sp_list_tree(struct sp_json *take)
 
 	t.node = nodes;
 	for (size_t i = 0; i < t.n; i++) {
-		nodes[i] = (struct node){ .item = sp_json_take_first(take), .parent = -1,
-					  .child = -1, .last = -1, .next = -1 };
+		nodes[i] = (struct node){ .item = sp_json_take_first(take),
+					  .parent = -1,
+					  .child = -1,
+					  .last = -1,
+					  .next = -1 };
 		nodes[i].id = sp_json_str(nodes[i].item, "id");
 		if (!nodes[i].id)
 			nodes[i].id = "";

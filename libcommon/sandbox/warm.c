@@ -47,8 +47,8 @@ int sp_image_shape(const struct sp_json *meta, const struct sp_json *request, st
 
 	cpus = sp_json_i64(request, "cpus", cpus);
 	out->cpus = cpus > SP_MAX_CPUS ? SP_MAX_CPUS + 1 : (int)cpus;
-	out->memory = sp_json_i64(request, "memory",
-				  sp_json_i64(meta, "memory", SP_DEFAULT_MEMORY));
+	out->memory =
+		sp_json_i64(request, "memory", sp_json_i64(meta, "memory", SP_DEFAULT_MEMORY));
 	out->disk = sp_json_i64(request, "disk", disk);
 	if (out->disk < disk)
 		return sp_fail(e, SP_USAGE, 0, "disk: smaller than the image's %lldM",
@@ -122,8 +122,8 @@ static int link_and_clean(struct sp_task *t, const struct sp_shape *shape, struc
 
 	if (sp_warm_get(t->roots, image, shape, old, &none) < 0)
 		old[0] = '\0';
-	if (sp_task_phase(t, "link", e) < 0 ||
-	    sp_warm_set(t->roots, image, shape, ckpt, e) < 0 || sp_task_phase(t, "clean", e) < 0 ||
+	if (sp_task_phase(t, "link", e) < 0 || sp_warm_set(t->roots, image, shape, ckpt, e) < 0 ||
+	    sp_task_phase(t, "clean", e) < 0 ||
 	    sp_sandbox_discard(t->roots, sp_task_subject(t, SANDBOX), e) < 0)
 		return -1;
 	sp_op_result(t->op, ckpt, NULL);
@@ -137,7 +137,9 @@ static int act(struct sp_task *t, struct sp_err *e)
 	sp_auto_json *meta = NULL;
 	sp_auto_origin origin = { 0 };
 	struct sp_child child = { .record = -1, .report = -1 };
-	struct sp_making m = { .task = t, .origin = &origin, .hidden = true, .child = &child, .n = 1 };
+	struct sp_making m = {
+		.task = t, .origin = &origin, .hidden = true, .child = &child, .n = 1
+	};
 	struct sp_shape shape;
 	struct sp_err none;
 	char id[SP_ID_SIZE];
