@@ -24,7 +24,7 @@
 #include "state/op.h"
 #include "sys/proc.h"
 
-#define SP_OP_SUBJECTS_MAX 512
+#define SP_OP_SUBJECTS_MAX 4096
 #define SP_OP_SUBJECT_SIZE 65
 #define SP_OP_TICKET_SIZE (SP_OP_SUBJECT_SIZE + 1 + 16 + 1 + SP_ID_SIZE)
 

@@ -74,7 +74,7 @@ static void add(struct sp_json *items, const char *id, const char *key, const ch
 
 static void test_tree(void)
 {
-	static const char want[] = "c1:0 c2:1 s1:2 c3:3 s2:4 s3:4 c9:0 s8:0 s9:1 ";
+	static const char want[] = "c1:0 c2:1 s1:2 c3:3 s2:4 s3:4 c9:0 s9:0 s8:1 ";
 	struct sp_json *items = sp_json_new_array();
 	sp_auto_str got = SP_STR_INIT;
 
