@@ -38,7 +38,10 @@ static int open_nameless(int dirfd, struct sp_err *e)
 {
 	int fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-	return fd >= 0 ? fd : sp_fail(e, sp_code_of_errno(errno), errno, "make a file in the store");
+	/* readable to the VMM's uid, which sees it as /vmlinuz or /initrd in its jail */
+	if (fd < 0 || fchmod(fd, 0444) < 0)
+		return sp_fail(e, sp_code_of_errno(errno), errno, "make a file in the store");
+	return fd;
 }
 
 static int open_input(const char *path, struct sp_err *e)
