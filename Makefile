@@ -118,10 +118,12 @@ $(B)/bin/space-guest: $(GUEST_OBJS)
 
 # The preloaded shim that opens a machine's memory file read-only (see its source for why).
 $(B)/bin/space-romem.so: libcommon/vmm/romem.c Makefile | $(DEPS_FIRST)
-	@mkdir -p $(@D)
+	@mkdir -p $(@D) $(B)/obj
 	$(if $(Q),@echo "  SO      $@")
 	$(Q)$(CC) $(BASE) -U_FILE_OFFSET_BITS $(WARN) -O2 -fPIC -shared \
-		-fvisibility=hidden -Wl,--build-id=none -Wl,-z,relro,-z,now -o $@ $<
+		-fvisibility=hidden -Wl,--build-id=none -Wl,-z,relro,-z,now \
+		-MF $(B)/obj/romem.d -o $@ $<
+-include $(B)/obj/romem.d
 
 .PHONY: units
 units: $(UNITS:%=$(B)/unit/%) ## build the unit tests, each a program that prints TAP
@@ -167,8 +169,8 @@ $(FUZZERS): fuzz_%: $(B)/fuzz/run/fuzz_%
 HEADERS := $(sort $(wildcard libcommon/*/*.h tests/unit/*.h))
 CHECKED := $(sort $(wildcard libcommon/*/*.c bin/*.c))
 
-.PHONY: lint lint-clang lint-tidy lint-analyzer lint-cppcheck lint-shell lint-man lint-checks
-lint: lint-checks lint-clang lint-cppcheck lint-shell lint-man lint-tidy lint-analyzer ## every analyser and drift guard
+.PHONY: lint lint-clang lint-tidy lint-analyzer lint-cppcheck lint-checks
+lint: lint-checks lint-clang lint-cppcheck lint-tidy lint-analyzer ## every analyser and drift guard
 lint-clang: $(B)/clang/libcommon.a $(PROGRAMS:%=$(B)/clang/bin/%) $(UNITS:%=$(B)/clang/unit/%)
 lint-tidy: $(CHECKED:%.c=$(B)/lint/tidy/%.ok)
 lint-analyzer: $(CHECKED:%.c=$(B)/lint/analyzer/%.ok)
@@ -195,19 +197,11 @@ $(B)/lint/analyzer/%.ok: %.c $(HEADERS)
 lint-cppcheck:
 	$(if $(Q),@echo "  CPPCHECK")
 	$(Q)cppcheck -q -j2 --std=c11 --enable=warning,performance,portability --inline-suppr \
-		--suppressions-list=tests/checks/cppcheck --error-exitcode=1 -D_GNU_SOURCE \
-		-Ilibcommon -DSP_VERSION='""' -DSP_LIBEXEC='""' libcommon bin
-
-lint-shell:
-	$(if $(Q),@echo "  SHELLCHECK")
-	$(Q)tests/checks/shell
-
-lint-man:
-	$(if $(Q),@echo "  MANDOC")
-	$(Q)mandoc -Tlint -W warning $(sort $(wildcard man/*.[1-8])) </dev/null
+		--error-exitcode=1 -D_GNU_SOURCE -Ilibcommon -DSP_VERSION='""' \
+		-DSP_LIBEXEC='""' libcommon bin
 
 lint-checks: all
-	@tests/checks/all
+	@tests/run checks
 
 .PHONY: completions
 completions: all ## generate completions/ from every tool's --describe
