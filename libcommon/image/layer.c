@@ -159,6 +159,15 @@ static const char *base_name(const char *path, size_t *n)
 	return path + from;
 }
 
+/* Below a folder of the union file system's own. */
+static bool is_below_meta(const char *path, const char *base)
+{
+	for (const char *p = path; p < base; p += strcspn(p, "/"), p += strspn(p, "/"))
+		if (sp_str_has_prefix(p, WH_META))
+			return true;
+	return false;
+}
+
 /* 1 it was a whiteout or the like and is done, 0 it is none, -1 error. */
 static int put_whiteout(struct sp_layers *l, const char *path, struct sp_err *e)
 {
@@ -166,6 +175,8 @@ static int put_whiteout(struct sp_layers *l, const char *path, struct sp_err *e)
 	size_t n;
 	const char *base = base_name(path, &n), *hidden = base + sizeof WH - 1;
 
+	if (is_below_meta(path, base))
+		return 1;
 	if (n < sizeof WH - 1 || strncmp(base, WH, sizeof WH - 1) != 0)
 		return 0;
 	sp_str_addn(&other, path, (size_t)(base - path));

@@ -22,12 +22,13 @@ static const char features[] =
 	"none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,sparse_super,"
 	"large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 
-void sp_mkfs_argv(const char *disk, const char *argv[static 32])
+void sp_mkfs_argv(const char *disk, int64_t bytes, const char *argv[static 32])
 {
+	const char *journal = bytes < 128 * MIB ? "size=8,location=0" : "size=32,location=0";
 	const char *const all[] = {
 		"mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-i",
 		"8192", /* SP_MKFS_INODE_RATIO */
-		"-m", "0", "-O", features, "-J", "size=32,location=0", "-E",
+		"-m", "0", "-O", features, "-J", journal, "-E",
 		"lazy_itable_init=0,lazy_journal_init=1,discard,"
 		"hash_seed=53504143-4500-4000-8000-000000000000",
 		disk, NULL,
@@ -123,8 +124,11 @@ static int must_succeed(int disk_fd, uid_t uid, const char *const argv[], struct
 int sp_mkfs_make(int disk_fd, uid_t uid, struct sp_err *e)
 {
 	const char *argv[32];
+	struct stat st;
 
-	sp_mkfs_argv("/disk", argv);
+	if (fstat(disk_fd, &st) < 0)
+		return sp_fail(e, SP_FAIL, errno, "look at the disk");
+	sp_mkfs_argv("/disk", st.st_size, argv);
 	return must_succeed(disk_fd, uid, argv, e);
 }
 

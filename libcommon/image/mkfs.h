@@ -24,8 +24,8 @@
 #define SP_MKFS_INODE_RATIO 8192     /* bytes of disk for each inode */
 #define SP_MKFS_FOLDER_INDEX 65536   /* folders beyond that many bytes get an index */
 
-/* The command lines, for callers that are confined already or are tests. argv has room for 32. */
-void sp_mkfs_argv(const char *disk, const char *argv[static 32]);
+/* mke2fs's command line for a disk of that many bytes. */
+void sp_mkfs_argv(const char *disk, int64_t bytes, const char *argv[static 32]);
 
 int sp_mkfs_make(int disk_fd, uid_t uid, struct sp_err *e); /* as large as the file */
 int sp_mkfs_resize(int disk_fd, uid_t uid, int64_t bytes, struct sp_err *e);
