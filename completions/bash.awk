@@ -108,7 +108,7 @@ END {
 		if (kind[i] != "none")
 			taking = taking (taking == "" ? "" : " | ") spelled(i, " | ")
 	}
-	header("")
+	header("", "\n# shellcheck shell=bash")
 	if (uses_names())
 		print_names()
 	print "_" fn "()\n{"
