@@ -136,6 +136,21 @@ unit: units ## run the unit tests
 check: deps all units ## install what tests need, and run every test
 	@tests/run
 
+# The baselines that bench compares with: the bare engine, the agent without the tool.
+BENCHES := $(patsubst tests/bench/%.c,$(B)/bench/%,$(sort $(wildcard tests/bench/*.c)))
+$(B)/bench/%: tests/bench/%.c $(B)/libcommon.a Makefile
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  BENCH   $@")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(B)/libcommon.a $(LIBS)
+
+$(B)/bench/space-romem.so: $(B)/bin/space-romem.so
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
+.PHONY: bench
+bench: all $(BENCHES) $(B)/bench/space-romem.so ## the promised numbers, as ratios against the bare engine in one run
+	@tests/bench/run
+
 .PHONY: demo
 demo: deps-build all ## a sandbox's life on a Debian guest, step by step, from nothing
 	@tests/demo.sh
