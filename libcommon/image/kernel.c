@@ -183,8 +183,7 @@ static int write_record(const struct build *b, int dirfd, struct sp_err *e)
 
 static int give_name(int fd, int dirfd, const char *name, struct sp_err *e)
 {
-	/* Machines read it by their own uids, each in its jail; the store's folders keep others out. */
-	if (fchmod(fd, 0444) < 0 || linkat(fd, "", dirfd, name, AT_EMPTY_PATH) < 0)
+	if (linkat(fd, "", dirfd, name, AT_EMPTY_PATH) < 0)
 		return sp_fail(e, sp_code_of_errno(errno), errno, "write '%s'", name);
 	return 0;
 }
