@@ -125,8 +125,16 @@ $(B)/bin/space-romem.so: libcommon/vmm/romem.c Makefile | $(DEPS_FIRST)
 		-MF $(B)/obj/romem.d -o $@ $<
 -include $(B)/obj/romem.d
 
+# Programs that stand in for real ones in tests; static, so that they run in an empty root.
+FAKES := $(patsubst tests/fakes/%.c,$(B)/fakes/%,$(sort $(wildcard tests/fakes/*.c)))
+$(B)/fakes/%: tests/fakes/%.c Makefile | $(DEPS_FIRST)
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  FAKE    $@")
+	$(Q)$(CC) $(BASE) $(WARN) -O1 -static -o $@ $<
+-include $(FAKES:%=%.d)
+
 .PHONY: units
-units: $(UNITS:%=$(B)/unit/%) ## build the unit tests, each a program that prints TAP
+units: $(UNITS:%=$(B)/unit/%) $(FAKES) ## build the unit tests, each a program that prints TAP
 
 .PHONY: unit
 unit: units ## run the unit tests
@@ -156,11 +164,11 @@ demo: deps-build all ## a sandbox's life on a Debian guest, step by step, from n
 	@tests/demo.sh
 
 .PHONY: asan
-asan: $(PROGRAMS:%=$(B)/asan/bin/%) $(UNITS:%=$(B)/asan/unit/%) ## unit tests under ASan and UBSan
+asan: $(PROGRAMS:%=$(B)/asan/bin/%) $(UNITS:%=$(B)/asan/unit/%) $(FAKES) ## unit tests under ASan and UBSan
 	@B=$(B)/asan tests/run unit
 
 .PHONY: coverage
-coverage: $(UNITS:%=$(B)/cov/unit/%) ## what the unit tests reach, by gcovr
+coverage: $(UNITS:%=$(B)/cov/unit/%) $(FAKES) ## what the unit tests reach, by gcovr
 	@find $(B)/cov -name '*.gcda' -delete
 	@B=$(B)/cov tests/run unit
 	@gcovr --root . --filter libcommon/ --object-directory $(B)/cov $(B)/cov | \
