@@ -27,22 +27,22 @@ static const char *digest_of(const struct sp_str *s)
 /* What can be wrong with an image. */
 enum flaw {
 	NONE,
-	LAYER_BYTES,   /* the layer is not what its digest says */
-	LAYER_SIZE,    /* the manifest says another size */
-	DIFF_ID,       /* the config says another digest of the layer unpacked */
-	DIFF_COUNT,    /* the config has more diff_ids than there are layers */
+	LAYER_BYTES, /* the layer is not what its digest says */
+	LAYER_SIZE,  /* the manifest says another size */
+	DIFF_ID,     /* the config says another digest of the layer unpacked */
+	DIFF_COUNT,  /* the config has more diff_ids than there are layers */
 	CONFIG_BYTES,
 	MANIFEST_BYTES,
-	NO_LAYER,      /* missing in the archive */
-	PLATFORM,      /* the config is for another processor */
+	NO_LAYER, /* missing in the archive */
+	PLATFORM, /* the config is for another processor */
 	INDEX_PLATFORM,
-	BOTH,          /* manifest and index in one */
-	ARTIFACT,      /* something that is no image */
-	LAYOUT,        /* a version of the layout that we do not know */
-	NESTED,        /* an index in an index: fine */
-	DEEP,          /* indexes without end */
-	OLD,           /* schema 1 */
-	ENV,           /* a config that is far too large */
+	BOTH,     /* manifest and index in one */
+	ARTIFACT, /* something that is no image */
+	LAYOUT,   /* a version of the layout that we do not know */
+	NESTED,   /* an index in an index: fine */
+	DEEP,     /* indexes without end */
+	OLD,      /* schema 1 */
+	ENV,      /* a config that is far too large */
 };
 
 static void put_blob(struct kit *k, const struct sp_str *s, const char *digest)
@@ -70,18 +70,24 @@ static void make_layer(const char *file, const char *text, const char *filter, s
 
 static void make_config(enum flaw f, const struct sp_str *raw, struct sp_str *out)
 {
-	sp_str_addf(out, "{\"architecture\":\"%s\",\"os\":\"linux\",\"config\":{\"Env\":[\"A=1\",\"odd\"",
-		    f == PLATFORM ? "arm64" : "amd64");
+	sp_str_addf(
+		out,
+		"{\"architecture\":\"%s\",\"os\":\"linux\",\"config\":{\"Env\":[\"A=1\",\"odd\"",
+		f == PLATFORM ? "arm64" : "amd64");
 	for (int i = 0; f == ENV && i < 1000; i++)
 		sp_str_addf(out, ",\"K%d=%0200d\"", i, i);
-	sp_str_addf(out, "],\"User\":\"1:2\",\"WorkingDir\":\"/w\",\"Cmd\":[\"c\",\"d\"],"
-		    "\"Entrypoint\":null,\"ExposedPorts\":{\"80\":{},\"53/udp\":{},\"7-9/tcp\":{},"
-		    "\"x/tcp\":{}}},\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"%s\"%s]}}",
-		    f == DIFF_ID ? "sha256:0000000000000000000000000000000000000000000000000000000000000000"
-				 : digest_of(raw),
-		    f == DIFF_COUNT ? ",\"sha256:0000000000000000000000000000000000000000000000000000000"
-				      "000000000\""
-				    : "");
+	sp_str_addf(
+		out,
+		"],\"User\":\"1:2\",\"WorkingDir\":\"/w\",\"Cmd\":[\"c\",\"d\"],"
+		"\"Entrypoint\":null,\"ExposedPorts\":{\"80\":{},\"53/udp\":{},\"7-9/tcp\":{},"
+		"\"x/tcp\":{}}},\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"%s\"%s]}}",
+		f == DIFF_ID
+			? "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+			: digest_of(raw),
+		f == DIFF_COUNT
+			? ",\"sha256:0000000000000000000000000000000000000000000000000000000"
+			  "000000000\""
+			: "");
 }
 
 static void make_manifest(enum flaw f, const struct sp_str *config, const struct sp_str *layer,
@@ -91,20 +97,23 @@ static void make_manifest(enum flaw f, const struct sp_str *config, const struct
 		sp_str_add(out, "{\"schemaVersion\":1,\"name\":\"x\",\"fsLayers\":[]}");
 		return;
 	}
-	sp_str_addf(out, "{\"schemaVersion\":2,%s\"config\":{\"mediaType\":\"%s\",\"digest\":\"%s\","
+	sp_str_addf(out,
+		    "{\"schemaVersion\":2,%s\"config\":{\"mediaType\":\"%s\",\"digest\":\"%s\","
 		    "\"size\":%zu},",
 		    f == BOTH ? "\"manifests\":[]," : "",
 		    f == ARTIFACT ? "application/vnd.cncf.helm.config.v1+json"
 				  : "application/vnd.oci.image.config.v1+json",
 		    digest_of(config), config->len);
-	sp_str_addf(out, "\"layers\":[{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar+gzip\","
+	sp_str_addf(out,
+		    "\"layers\":[{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar+gzip\","
 		    "\"digest\":\"%s\",\"size\":%zu}]}",
 		    digest_of(layer), layer->len + (f == LAYER_SIZE ? 1 : 0));
 }
 
 static void make_index(enum flaw f, const struct sp_str *what, const char *name, struct sp_str *out)
 {
-	sp_str_addf(out, "{\"schemaVersion\":2,\"manifests\":[{\"digest\":\"%s\",\"size\":%zu,"
+	sp_str_addf(out,
+		    "{\"schemaVersion\":2,\"manifests\":[{\"digest\":\"%s\",\"size\":%zu,"
 		    "\"platform\":{\"os\":\"linux\",\"architecture\":\"%s\"}%s%s%s}]}",
 		    digest_of(what), what->len, f == INDEX_PLATFORM ? "s390x" : "amd64",
 		    name ? ",\"annotations\":{\"org.opencontainers.image.ref.name\":\"" : "",
@@ -172,7 +181,8 @@ static void make_docker(enum flaw f, struct kit *k)
 	kit_put(k, kit_entry("c.json", S_IFREG | 0644), config.p, config.len);
 	kit_file(k, "manifest.json",
 		 "[{\"Config\":\"c.json\",\"RepoTags\":[\"docker.io/team/app:1\"],\"Layers\":"
-		 "[\"1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef/layer.tar\"]}]");
+		 "[\"1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef/"
+		 "layer.tar\"]}]");
 	sp_str_free(&raw);
 	sp_str_free(&packed);
 	sp_str_free(&config);
@@ -216,8 +226,8 @@ static int unpack(struct kit *k, enum sp_source_kind kind, bool file, const char
 	return rc;
 }
 
-static void one(const char *what, void (*make)(enum flaw, struct kit *), enum flaw f, const char *ref,
-		const char *says)
+static void one(const char *what, void (*make)(enum flaw, struct kit *), enum flaw f,
+		const char *ref, const char *says)
 {
 	sp_auto_str out = SP_STR_INIT;
 	struct disk d;
@@ -228,7 +238,8 @@ static void one(const char *what, void (*make)(enum flaw, struct kit *), enum fl
 	make(f, &k);
 	rc = unpack(&k, SP_SOURCE_AUTO, true, ref, &d, &out);
 	if (says)
-		ok(rc < 0 && strstr(e.msg, says), "%s: refused (%s)", what, rc < 0 ? e.msg : "it was not");
+		ok(rc < 0 && strstr(e.msg, says), "%s: refused (%s)", what,
+		   rc < 0 ? e.msg : "it was not");
 	else
 		ok(rc == 0 && disk_has(&d, "hello", "world"), "%s (%s)", what, rc < 0 ? e.msg : "");
 	disk_drop(&d);
@@ -247,7 +258,8 @@ static void test_images(void)
 	one("another diff_id", make_oci, DIFF_ID, NULL, "unpacked, its digest is");
 	one("a diff_id too many", make_oci, DIFF_COUNT, NULL, "do not fit its layers");
 	one("a config of other bytes", make_oci, CONFIG_BYTES, NULL, "not what its digest says");
-	one("a manifest of other bytes", make_oci, MANIFEST_BYTES, NULL, "not what its digest says");
+	one("a manifest of other bytes", make_oci, MANIFEST_BYTES, NULL,
+	    "not what its digest says");
 	one("a missing layer", make_oci, NO_LAYER, NULL, "the archive has no");
 	one("a config for arm64", make_oci, PLATFORM, NULL, "not linux/amd64");
 	one("an index for s390x", make_oci, INDEX_PLATFORM, NULL, "no image for linux/amd64");
@@ -353,7 +365,8 @@ static void test_config(void)
 		ok(!c, "a config that the parent refuses: %s", bad[i]);
 		sp_json_free(&c);
 	}
-	c = sp_config_parse("{\"env\":[\"A=\\u00e9\\n\"],\"other\":1,\"ports\":[\"1/sctp\"]}", 51, &e);
+	c = sp_config_parse("{\"env\":[\"A=\\u00e9\\n\"],\"other\":1,\"ports\":[\"1/sctp\"]}", 51,
+			    &e);
 	ok(c && !sp_json_get(c, "other") && sp_json_get(c, "entrypoint"),
 	   "what it takes has its keys and no others");
 }
@@ -361,7 +374,8 @@ static void test_config(void)
 static void test_names(void)
 {
 	static const char *const good[] = { "a", "blobs/sha256/00", "..a/b..", "a b" };
-	static const char *const bad[] = { "", "/a", "a/", "a//b", "../a", "a/../b", "a/..", ".", "./a" };
+	static const char *const bad[] = { "",       "/a",   "a/", "a//b", "../a",
+					   "a/../b", "a/..", ".",  "./a" };
 
 	for (size_t i = 0; i < SP_NELEM(good); i++)
 		ok(sp_oci_name_is_valid(good[i]), "a part's name: %s", good[i]);

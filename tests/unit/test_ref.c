@@ -21,8 +21,8 @@ static void test_refs(void)
 		  "index.docker.io", false },
 		{ "docker://debian:12", "registry-1.docker.io", "", "library/debian", "12",
 		  "index.docker.io", false },
-		{ "docker://docker.io/debian", "registry-1.docker.io", "", "library/debian", "latest",
-		  "index.docker.io", false },
+		{ "docker://docker.io/debian", "registry-1.docker.io", "", "library/debian",
+		  "latest", "index.docker.io", false },
 		{ "docker://docker.io/team/app", "registry-1.docker.io", "", "team/app", "latest",
 		  "index.docker.io", false },
 		{ "docker://team/app", "registry-1.docker.io", "", "team/app", "latest",
@@ -84,8 +84,8 @@ static void test_refs(void)
 		   "%s", good[i].text);
 	}
 	for (size_t i = 0; i < SP_NELEM(bad); i++)
-		ok(sp_ref_parse(bad[i], &r, &e) < 0 && e.code == SP_USAGE, "no reference %zu: %.30s", i,
-		   i == 23 ? "(header)" : bad[i]);
+		ok(sp_ref_parse(bad[i], &r, &e) < 0 && e.code == SP_USAGE,
+		   "no reference %zu: %.30s", i, i == 23 ? "(header)" : bad[i]);
 	ok(sp_ref_parse("docker://h.example/x:t@sha256:0123456789abcdef0123456789abcdef0123456789"
 			"abcdef0123456789abcdef",
 			&r, &e) == 0 &&
@@ -169,26 +169,30 @@ static void test_auth(void)
 	ok(find(file, "docker://debian", &a) == 1 && !strcmp(a.identity.p, "tok"),
 	   "Docker Hub's key, an identity token");
 	sp_auth_free(&a);
-	ok(find(file, "docker://reg.example:5000/app", &a) == 0, "another port is another registry");
-	ok(find(file, "docker://evil-reg.example/app", &a) == 0, "a longer name is another registry");
+	ok(find(file, "docker://reg.example:5000/app", &a) == 0,
+	   "another port is another registry");
+	ok(find(file, "docker://evil-reg.example/app", &a) == 0,
+	   "a longer name is another registry");
 	ok(find(file, "docker://reg.example.evil.example/app", &a) == 0, "so is a longer end");
 	ok(find(file, "docker://empty.example/app", &a) == 0, "an entry without credentials");
 	ok(find(file, "docker://helped.example/app", &a) == 0, "helpers are not run");
 	ok(find("{}", "docker://reg.example/app", &a) == 0, "an empty file");
 	ok(find("{", "docker://reg.example/app", &a) < 0, "no JSON");
-	ok(find("{\"auths\":{\"reg.example\":{\"auth\":\"!\"}}}", "docker://reg.example/app", &a) < 0,
-	   "no base64");
-	ok(find("{\"auths\":{\"reg.example\":{\"auth\":\"am9l\"}}}", "docker://reg.example/app", &a) <
+	ok(find("{\"auths\":{\"reg.example\":{\"auth\":\"!\"}}}", "docker://reg.example/app", &a) <
 		   0,
+	   "no base64");
+	ok(find("{\"auths\":{\"reg.example\":{\"auth\":\"am9l\"}}}", "docker://reg.example/app",
+		&a) < 0,
 	   "no colon in it");
 	sp_auth_free(&a);
 }
 
 static void test_base64(void)
 {
-	static const char *const pairs[][2] = { { "", "" },	   { "f", "Zg==" },
-						{ "fo", "Zm8=" },  { "foo", "Zm9v" },
-						{ "foob", "Zm9vYg==" }, { "\xff\xfe\xfd", "//79" } };
+	static const char *const pairs[][2] = {
+		{ "", "" },        { "f", "Zg==" },        { "fo", "Zm8=" },
+		{ "foo", "Zm9v" }, { "foob", "Zm9vYg==" }, { "\xff\xfe\xfd", "//79" }
+	};
 	sp_auto_str out = SP_STR_INIT;
 
 	for (size_t i = 0; i < SP_NELEM(pairs); i++) {
