@@ -151,9 +151,10 @@ static void on_hang_up(struct sp_agent *a)
 		a->stop = true; /* an inherited socket never comes back */
 		return;
 	}
-	/* Whoever connects next begins with a marker. Part of our first one may be lost with the
-	 * connection, so at a cold boot it is said again. */
-	ch->synced = false;
+	/* A hang-up says nothing about bytes: the kernel learns of connections in a work queue of its
+	 * own, so that bytes of the next connection can be read before it, and this is reported after
+	 * its marker came. The marker alone tells. Only of the first greeting a part may be lost with
+	 * a connection: it is said again. */
 	if (ch->cold)
 		sp_channel_greet(a);
 }

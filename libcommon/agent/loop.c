@@ -27,8 +27,8 @@ void sp_say(const struct sp_agent *a, const char *fmt, ...)
 	vsnprintf(line + 13, sizeof line - 15, fmt, ap);
 	va_end(ap);
 	n = strlen(line);
-	memcpy(line + n, "\r\n", 2);
-	if (a->console >= 0 && write(a->console, line, n + 2) < 0)
+	line[n] = '\n';
+	if (a->console >= 0 && write(a->console, line, n + 1) < 0)
 		return; /* a console that takes nothing must not stop the agent */
 }
 
@@ -104,8 +104,7 @@ void sp_child_signals(void)
 {
 	sigset_t none;
 
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL); /* the only one that the agent set */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -188,6 +187,8 @@ int sp_loop_init(struct sp_agent *a)
 	sigset_t set;
 
 	sigemptyset(&set);
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
 	for (size_t i = 0; i < SP_NELEM(taken); i++)
 		sigaddset(&set, taken[i]);
 	a->epoll = epoll_create1(EPOLL_CLOEXEC);

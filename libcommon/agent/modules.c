@@ -31,7 +31,8 @@ static void load(const struct sp_agent *a, const char *path)
 	}
 	if (syscall(SYS_finit_module, fd, "", is_compressed(path) ? INIT_COMPRESSED : 0) < 0 &&
 	    errno != EEXIST)
-		sp_say(a, "module %s: %s", path, strerror(errno));
+		sp_say(a, "module %s: %s", path,
+		       errno == ENOENT ? "needs another one before it" : strerror(errno));
 	close(fd);
 }
 
