@@ -66,7 +66,7 @@ enum sp_g_type {
 	SP_G_GET = 22,    /* F: PATH; OPENED, stream 1 is a tree (guest/tree.h), EOF, END */
 	SP_G_PUT = 23,    /* F: PATH, USER?; OPENED, stream 0 is a tree, EOF; END */
 	SP_G_STAT = 24,   /* F: PATH; ENTRY, END. ENTRY F: PATH, MODE, SIZE, MTIME, UID, GID, LINK? */
-	SP_G_LIST = 25,   /* F: PATH; ENTRY*, END */
+	SP_G_LIST = 25,   /* F: PATH; ENTRY* by name (PATH: the name alone), END */
 	SP_G_MKDIR = 26,  /* F: PATH, MODE, USER?; END (parents made; exists is fine) */
 	SP_G_MOVE = 27,   /* F: PATH, LINK = new path; END */
 	SP_G_REMOVE = 28, /* F: PATH; END (whole trees) */
@@ -142,6 +142,15 @@ enum sp_g_tag {
  * of the offset in DATA. When a process ends, what its pipes hold is read, then EOF, then EXIT;
  * grandchildren that keep the pipes open do not hold it up. An ended process is forgotten when its
  * EXIT went to a session that then closed, or as the oldest of more than SP_G_PROCS.
+ *
+ * EXEC with DETACH is answered by OPENED, END: the session is over, the process goes on. A program
+ * that could not be run is an EXIT too: status 127 << 8 where there is none, else 126 << 8, and a
+ * line on stream 2. The client that attaches last has the process; one before it gets ERROR
+ * (SP_CONFLICT). An attach from beyond the end of a stream begins at its end.
+ *
+ * READ, GET: an EOF comes before END only; ERROR instead of it says that the bytes are not all.
+ * WRITE follows a link, keeps the owner (without USER) and, without MODE, the mode of what it
+ * replaces; 0644 where there was nothing.
  *
  * Input offsets: the agent ACKs what it has written to the process; after a cut the client attaches
  * and goes on from OFF_IN.

@@ -5,7 +5,20 @@
  *   i64 mtime ns, u64 size (of a file's bytes that follow), u16 path length, u16 link length,
  *   path (relative, components joined by '/', "" for the top itself), link text, bytes.
  *
- * A folder comes before what is in it. Sockets, fifos and devices are passed over. Owners do not
+ * The stream begins with the top, whose path is "", and ends with 'e'. A folder comes before what
+ * is in it; a file or link as the top is the only record.
+ *
+ * GET does not follow a link that is the top itself (unless its path ends in '/'), sends what is
+ * mounted beneath too, but of /proc, /sys and the like only the folder. Small files, and those
+ * whose size the kernel tells as 0, are read before their size is sent.
+ *
+ * PUT puts the top at PATH itself; who wants `cp -a SRC FOLDER/` asks STAT first and puts at
+ * FOLDER/name. A folder goes into a folder that is there (which as the top keeps its mode and time;
+ * beneath it takes the record's); a file or link replaces a file or link, whole, by a rename. A
+ * folder never replaces what is none, nor the other way round: SP_CONFLICT. What was put before an
+ * error stays. Beneath the top no link is followed.
+ *
+ * Sockets, fifos and devices are passed over. Owners do not
  * travel. What comes out of a guest is a hostile archive: the taking side checks every record with
  * sp_tree_check before it acts on it, writes beneath the target only, and has byte and entry caps.
  */
