@@ -113,7 +113,8 @@ space_unmount() {
 }
 
 _store_loop() {
-	grep -lsxF "$1/store.img" /sys/block/loop*/loop/backing_file | cut -d/ -f4 | sed 's,^,/dev/,'
+	{ grep -lsxF "$1/store.img" /sys/block/loop*/loop/backing_file || true; } |
+		cut -d/ -f4 | sed 's,^,/dev/,'
 }
 
 # --- what is left ---------------------------------------------------------------------------------
@@ -123,18 +124,19 @@ space_leaks() {
 	local pid
 
 	for pid in $(_procs_of "$1"); do
-		printf 'process %s\t%s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline" | cut -c1-150)"
-	done 2>/dev/null
+		printf 'process %s\t%s\n' "$pid" "$({ tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null |
+			cut -c1-150)"
+	done
 	awk -v d="$1/" 'index($5, d) == 1 { print "mount\t" $5 }' /proc/1/mountinfo
-	grep -Hs "^$1/" /sys/block/loop*/loop/backing_file | sed 's,^,loop\t,'
+	{ grep -Hs "^$1/" /sys/block/loop*/loop/backing_file || true; } | sed 's,^,loop\t,'
 }
 
 # The pids of our programs, and of machines, that have to do with a folder: by what they have open
 # (a machine holds its disk and memory) or by the roots that they were started with.
 _procs_of() {
 	{
-		find /proc/[0-9]*/fd /proc/[0-9]*/cwd /proc/[0-9]*/root -maxdepth 1 -lname "$1/*"
-		grep -lsE "SPACE_(STATE|RUN)=$1/" /proc/[0-9]*/environ
+		find /proc/[0-9]*/fd /proc/[0-9]*/cwd /proc/[0-9]*/root -maxdepth 1 -lname "$1/*" || true
+		grep -lsE "SPACE_(STATE|RUN)=$1/" /proc/[0-9]*/environ || true
 	} 2>/dev/null | cut -d/ -f3 | sort -un | while read -r pid; do
 		case $(cat "/proc/$pid/comm" 2>/dev/null) in
 		space-*|qemu*|space_*) echo "$pid" ;;
@@ -168,7 +170,8 @@ space_sweep() {
 		umount "$m" || umount -l "$m" || true
 	done
 	# shellcheck disable=SC2013
-	for dev in $(grep -ls "^$1/" /sys/block/loop*/loop/backing_file | cut -d/ -f4); do
+	for dev in $({ grep -ls "^$1/" /sys/block/loop*/loop/backing_file || true; } |
+		cut -d/ -f4); do
 		losetup -d "/dev/$dev" 2>/dev/null || true
 	done
 }
