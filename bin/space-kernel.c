@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/extra.h"
 #include "sys/clock.h"
 #include "text/opt.h"
 #include "text/table.h"
@@ -149,6 +150,7 @@ static int run(int argc, char **argv, struct sp_err *e)
 	struct args a = { 0 };
 	const char *verb;
 
+	sp_api_use_extra();
 	if (parse(&st, &a, e) < 0)
 		return -1;
 	if (st.i == argc)
