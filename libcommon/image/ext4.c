@@ -115,6 +115,8 @@ int sp_ext4_close(struct sp_ext4 **xp, struct sp_ext4_counts *out, struct sp_err
 		return -1;
 	out->used = ((int64_t)x->free_first - (int64_t)ext2fs_free_blocks_count(sb)) *
 		    SP_EXT4_BLOCK;
+	if (out->used < 0) /* lost+found is written smaller than mke2fs made it */
+		out->used = 0;
 	out->inodes = (int64_t)sb->s_inodes_count - sb->s_free_inodes_count;
 	out->big_folder = x->big_folder;
 	rc = ext2fs_flush(x->fs);
