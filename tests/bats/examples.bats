@@ -12,8 +12,9 @@ setup() {
 
 # What a page leaves behind is not the next page's.
 teardown() {
-	space-ls sandboxes | space-rm -w - >/dev/null
-	space-ls snapshots | space-rm -w - >/dev/null
+	space_rm_all sandboxes
+	own=$(space-ls snapshots | awk -F '\t' '$3 == "snapshot" { print $1 }')
+	[ -z "$own" ] || space-rm -w - >/dev/null <<<"$own"
 }
 
 @test "space.1" { "$SPACE_TOP/tests/lib/examples" "$page"; }

@@ -9,8 +9,9 @@ teardown_file() { space_teardown_file; }
 setup() { cd "$BATS_TEST_TMPDIR" || return 1; }
 
 teardown() {
-	space-ls sandboxes | space-rm -w - >/dev/null
-	space-ls snapshots | space-rm -w - >/dev/null
+	space_rm_all sandboxes
+	own=$(space-ls snapshots | awk -F '\t' '$3 == "snapshot" { print $1 }')
+	[ -z "$own" ] || space-rm -w - >/dev/null <<<"$own"
 }
 
 # A program that keeps a secret and a count in its memory, and nowhere else; each time it is asked

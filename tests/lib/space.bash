@@ -74,8 +74,8 @@ space_empty() {
 
 	[ -e "$SPACE_STATE/store" ] || return 0
 	space_wait_ops || bad=1
-	for what in sandboxes snapshots images; do
-		space-ls $what | cut -f1 | space-rm -w --cascade - >/dev/null || bad=1
+	for what in sandboxes images snapshots; do
+		space_rm_all $what || bad=1
 	done
 	space_wait_ops || bad=1
 	left=$(cd "$SPACE_STATE/store" && find sandboxes checkpoints warm queue names -mindepth 1 \
@@ -85,6 +85,14 @@ space_empty() {
 		bad=1
 	fi
 	return $bad
+}
+
+# space_rm_all sandboxes|snapshots|images: removes all of them.
+space_rm_all() {
+	local ids
+
+	ids=$(space-ls "$1" | cut -f1)
+	[ -z "$ids" ] || space-rm -w --cascade - >/dev/null <<<"$ids"
 }
 
 # Waits for every operation that runs.
