@@ -32,7 +32,7 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 		return -1;
 	if (sp_id_is_valid(id, SP_SANDBOX)) {
 		rec = sp_sandbox_load(r, id, e);
-		state = rec ? sp_sandbox_state(r, id, rec) : "starting";
+		state = rec ? sp_sandbox_state(r, id, rec, NULL) : "starting";
 		if ((strcmp(state, "stopped") == 0 || strcmp(state, "dead") == 0) &&
 		    !sp_subject_is_busy(r, id, NULL))
 			return sp_fail(e, SP_CONFLICT, 0, "is %s, neither running nor paused",
@@ -50,7 +50,7 @@ static int freeze_source(struct sp_task *t, const struct sp_json *rec, char id[s
 			 struct sp_err *e)
 {
 	const char *source = sp_task_subject(t, 0), *paused = sp_json_str(rec, "paused");
-	const char *state = sp_sandbox_state(t->roots, source, rec);
+	const char *state = sp_sandbox_state(t->roots, source, rec, NULL);
 	struct sp_take take = { .sandbox = source,
 				.checkpoint = sp_task_subject(t, 1),
 				.kind = "branch",

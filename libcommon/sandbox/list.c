@@ -24,6 +24,7 @@ struct listing {
 	const char *owner;
 	const char *only; /* type, or NULL */
 	struct sp_str names;
+	struct sp_str busy;
 	struct sp_json *items;
 	struct sp_err *e;
 };
@@ -72,7 +73,7 @@ static void add_sandbox(struct listing *l, const char *id, struct sp_json *take,
 		sp_json_free(&take);
 		return;
 	}
-	sp_json_put_str(take, "state", sp_sandbox_state(l->roots, id, take));
+	sp_json_put_str(take, "state", sp_sandbox_state(l->roots, id, take, &l->busy));
 	sp_json_put_str(take, "type", "sandbox");
 	sp_json_push(l->items, take);
 }
@@ -295,15 +296,19 @@ int sp_list_bytes(const struct sp_roots *r, struct sp_json *item, struct sp_err 
 struct sp_json *sp_list(const struct sp_roots *r, const char *owner, const struct sp_list *how,
 			struct sp_err *e)
 {
-	struct listing l = { .roots = r, .owner = owner, .names = SP_STR_INIT, .e = e };
+	struct listing l = {
+		.roots = r, .owner = owner, .names = SP_STR_INIT, .busy = SP_STR_INIT, .e = e
+	};
 	struct sp_json *items;
 	int rc;
 
 	l.items = sp_json_new_array();
 	rc = load_names(&l);
+	sp_busy_load(r, &l.busy);
 	if (rc == 0)
 		rc = fill(&l, how);
 	sp_str_free(&l.names);
+	sp_str_free(&l.busy);
 	items = l.items;
 	if (rc == 0 && !sp_json_len(how->ids))
 		items = sorted(items);

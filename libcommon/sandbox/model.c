@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "monitor/ctl.h"
 #include "state/name.h"
 #include "state/record.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/fs.h"
+#include "sys/lock.h"
 
 static int open_folder(const struct sp_roots *r, const char *top, const char *id, enum sp_kind kind,
 		       const char *what, struct sp_err *e)
@@ -43,24 +43,33 @@ int sp_checkpoint_dir(const struct sp_roots *r, const char *id, struct sp_err *e
 	return open_folder(r, SP_DIR_CHECKPOINTS, id, SP_CHECKPOINT, "snapshot or image", e);
 }
 
+static struct sp_json *load(const struct sp_roots *r, const char *top, const char *id,
+			    const char *file, const char *what, struct sp_err *e)
+{
+	struct sp_json *rec;
+	char path[80];
+
+	snprintf(path, sizeof path, "%s/%.*s/%s", top, SP_ID_LEN, id, file);
+	rec = sp_record_load(r->store, path, e);
+	if (!rec && e->code == SP_ABSENT)
+		sp_fail(e, SP_ABSENT, 0, "no such %s", what);
+	return rec;
+}
+
 struct sp_json *sp_sandbox_load(const struct sp_roots *r, const char *id, struct sp_err *e)
 {
-	sp_auto_fd dir = sp_sandbox_dir(r, id, e);
-	struct sp_json *rec = dir < 0 ? NULL : sp_record_load(dir, "record.json", e);
-
-	if (dir >= 0 && !rec && e->code == SP_ABSENT)
-		sp_fail(e, SP_ABSENT, 0, "no such sandbox");
-	return rec;
+	if (sp_id_is_valid(id, SP_SANDBOX))
+		return load(r, SP_DIR_SANDBOXES, id, "record.json", "sandbox", e);
+	sp_fail(e, SP_ABSENT, 0, "no such sandbox");
+	return NULL;
 }
 
 struct sp_json *sp_checkpoint_load(const struct sp_roots *r, const char *id, struct sp_err *e)
 {
-	sp_auto_fd dir = sp_checkpoint_dir(r, id, e);
-	struct sp_json *rec = dir < 0 ? NULL : sp_record_load(dir, "meta.json", e);
-
-	if (dir >= 0 && !rec && e->code == SP_ABSENT)
-		sp_fail(e, SP_ABSENT, 0, "no such snapshot or image");
-	return rec;
+	if (sp_id_is_valid(id, SP_CHECKPOINT))
+		return load(r, SP_DIR_CHECKPOINTS, id, "meta.json", "snapshot or image", e);
+	sp_fail(e, SP_ABSENT, 0, "no such snapshot or image");
+	return NULL;
 }
 
 int sp_sandbox_save(const struct sp_roots *r, const char *id, struct sp_json *rec, const char *op,
@@ -136,31 +145,61 @@ bool sp_subject_is_busy(const struct sp_roots *r, const char *id, const char *bu
 	return dir >= 0 && sp_fs_each(dir, busy_ticket, &b, &e) > 0;
 }
 
+static int note_subject(int dirfd, const char *name, void *arg)
+{
+	(void)dirfd;
+	if (sp_id_looks_like(name) || strlen(name) < SP_ID_LEN || name[SP_ID_LEN] != '.')
+		return 0;
+	sp_str_addn(arg, name, SP_ID_LEN + 1);
+	return 0;
+}
+
+void sp_busy_load(const struct sp_roots *r, struct sp_str *out)
+{
+	struct sp_err e;
+	sp_auto_fd dir = sp_fs_open_dir(r->store, SP_DIR_QUEUE, &e);
+
+	if (dir >= 0)
+		sp_fs_each(dir, note_subject, out, &e);
+}
+
 static bool powered_off(const struct sp_roots *r, const char *id, const struct sp_json *rec)
 {
 	struct sp_err e;
-	sp_auto_fd dir = sp_sandbox_dir(r, id, &e);
-	sp_auto_json *ended = dir < 0 ? NULL : sp_record_load(dir, "ended", &e);
+	sp_auto_json *ended = load(r, SP_DIR_SANDBOXES, id, "ended", "end", &e);
 	const char *state = sp_json_str(ended, "state");
 
 	return state && strcmp(state, "stopped") == 0 &&
 	       sp_json_i64(ended, "generation", 0) == sp_json_i64(rec, "generation", -1);
 }
 
-const char *sp_sandbox_state(const struct sp_roots *r, const char *id, const struct sp_json *rec)
+/* By its monitor's lock alone: a machine whose monitor was killed is about to die with it. */
+static bool monitor_lives(const struct sp_roots *r, const char *id)
+{
+	char path[32];
+	sp_auto_fd fd = -1;
+
+	snprintf(path, sizeof path, "%.*s/life", SP_ID_LEN, id);
+	fd = sp_fs_open_beneath(r->run, path, O_RDONLY, 0);
+	return fd >= 0 && sp_life_fd_is_held(fd) == 1;
+}
+
+const char *sp_sandbox_state(const struct sp_roots *r, const char *id, const struct sp_json *rec,
+			     const struct sp_str *busy)
 {
 	const char *state = sp_json_str(rec, "state");
-	struct sp_err e;
 
 	if (state && strcmp(state, "paused") == 0)
 		return "paused";
 	if (state && strcmp(state, "stopped") == 0)
 		return "stopped";
-	if (sp_mon_is_alive(r, id, &e) == 1)
+	if (monitor_lives(r, id))
 		return "running";
 	if (powered_off(r, id, rec))
 		return "stopped";
-	return sp_subject_is_busy(r, id, NULL) ? "starting" : "dead";
+	if (busy ? strstr(busy->p, id) != NULL : sp_subject_is_busy(r, id, NULL))
+		return "starting";
+	return "dead";
 }
 
 void sp_machine_put(struct sp_json *rec, const struct sp_machine *m)

@@ -41,6 +41,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "state/roots.h"
 #include "text/id.h"
 #include "text/json.h"
@@ -87,8 +88,11 @@ int sp_any_find(const struct sp_roots *r, const char *owner, const char *operand
 /* Is an operation other than `but` (or NULL) open that names this subject? */
 bool sp_subject_is_busy(const struct sp_roots *r, const char *id, const char *but);
 
-/* What a sandbox is now: its record's state, or what is shown instead (see above). Static text. */
-const char *sp_sandbox_state(const struct sp_roots *r, const char *id, const struct sp_json *rec);
+/* What a sandbox is now: its record's state, or what is shown instead (see above). Static text.
+ * busy: the subjects of open operations as sp_busy_load gives them, or NULL to look for its own. */
+const char *sp_sandbox_state(const struct sp_roots *r, const char *id, const struct sp_json *rec,
+			     const struct sp_str *busy);
+void sp_busy_load(const struct sp_roots *r, struct sp_str *out);
 
 /* "machine", "cpus" and "memory" of a record. get: -1 where the record has no machine. */
 void sp_machine_put(struct sp_json *rec, const struct sp_machine *m);

@@ -24,7 +24,7 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 	if (sp_sandbox_find(r, owner, operand, id, e) < 0)
 		return -1;
 	rec = sp_sandbox_load(r, id, e);
-	state = rec ? sp_sandbox_state(r, id, rec) : "starting";
+	state = rec ? sp_sandbox_state(r, id, rec, NULL) : "starting";
 	if ((strcmp(state, "stopped") == 0 || strcmp(state, "dead") == 0) &&
 	    !sp_subject_is_busy(r, id, NULL))
 		return sp_fail(e, SP_CONFLICT, 0, "is %s, not running", state);
@@ -80,7 +80,7 @@ static int act(struct sp_task *t, struct sp_err *e)
 
 	if (!rec)
 		return -1;
-	state = sp_sandbox_state(t->roots, id, rec);
+	state = sp_sandbox_state(t->roots, id, rec, NULL);
 	if (strcmp(state, "paused") == 0) {
 		sp_op_result(t->op, id, NULL);
 		return 0;

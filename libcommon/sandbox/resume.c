@@ -142,7 +142,7 @@ static int act(struct sp_task *t, struct sp_err *e)
 
 	if (!rec)
 		return -1;
-	state = sp_sandbox_state(t->roots, id, rec);
+	state = sp_sandbox_state(t->roots, id, rec, NULL);
 	if (strcmp(state, "running") == 0) {
 		sp_op_result(t->op, id, NULL);
 		return 0;

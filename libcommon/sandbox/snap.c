@@ -33,7 +33,7 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 		return sp_fail(e, SP_CONFLICT, 0, "name '%s' is taken", name);
 	rec = sp_sandbox_load(r, id, e);
 	if (rec && !sp_subject_is_busy(r, id, NULL) &&
-	    check_state(sp_sandbox_state(r, id, rec), sp_json_bool(q, "files", false), e) < 0)
+	    check_state(sp_sandbox_state(r, id, rec, NULL), sp_json_bool(q, "files", false), e) < 0)
 		return -1;
 	sp_json_push_str(subjects, id);
 	sp_id_make(SP_CHECKPOINT, id);
@@ -43,7 +43,7 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 
 static int take(struct sp_task *t, const struct sp_json *rec, struct sp_err *e)
 {
-	const char *state = sp_sandbox_state(t->roots, sp_task_subject(t, SANDBOX), rec);
+	const char *state = sp_sandbox_state(t->roots, sp_task_subject(t, SANDBOX), rec, NULL);
 	struct sp_take how = { .sandbox = sp_task_subject(t, SANDBOX),
 			       .checkpoint = sp_task_subject(t, CHECKPOINT),
 			       .kind = "snapshot",
