@@ -136,6 +136,9 @@ $(B)/fakes/%: tests/fakes/%.c Makefile | $(DEPS_FIRST)
 .PHONY: units
 units: $(UNITS:%=$(B)/unit/%) $(FAKES) ## build the unit tests, each a program that prints TAP
 
+# Some drive the agent itself, in its test mode.
+units asan coverage: | $(B)/bin/space-guest
+
 .PHONY: unit
 unit: units ## run the unit tests
 	@tests/run unit
