@@ -300,6 +300,10 @@ static int sweep_entry(int queue, const char *name, void *arg)
 	struct sp_err e;
 	sp_auto_json *rec = NULL;
 
+	if (sp_str_has_prefix(name, SP_FS_TMP)) { /* made under the root lock only, which is ours */
+		unlinkat(queue, name, 0);
+		return 0;
+	}
 	if (name[0] == '.' && sp_id_is_valid(name + 1, SP_OPERATION))
 		id = name + 1;
 	else if (sp_ticket_parse(name, &t))

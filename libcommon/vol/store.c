@@ -168,7 +168,7 @@ int sp_store_open(struct sp_roots *out, bool create, struct sp_err *e)
 	    root_path("SPACE_RUN", RUN_DEFAULT, out->run_path, sizeof out->run_path, e) < 0)
 		return -1;
 	if (open_store(out->state_path, create, &out->store, e) < 0)
-		return sp_wrap(e, "store");
+		return -1;
 	if (open_run(out->run_path, &out->run, e) < 0) {
 		sp_roots_close(out);
 		return -1;

@@ -125,24 +125,24 @@ static int refuse(const struct growth *g, int64_t free, const struct sp_room *ro
 		       have, want, g->place->path, disk, kept);
 }
 
-/* One growth: as much as a quarter of the file where the disk has it, else just what is needed. */
-static int grow(const struct growth *g, int64_t free, struct sp_err *e)
+/* One growth: as much as a quarter of the file where the disk has it, else just what is needed.
+ * 1 grown, 0 the disk does not have it, -1 *e. */
+static int grow(const struct growth *g, int64_t need, struct sp_room *room, struct sp_err *e)
 {
-	struct sp_room room;
 	struct stat st;
-	int64_t need = g->want - free, step;
+	int64_t step;
 
-	if (sp_room_get(g->place->dir, &room, e) < 0)
+	if (sp_room_get(g->place->dir, room, e) < 0)
 		return -1;
 	if (fstat(g->img, &st) < 0)
 		return sp_fail(e, SP_FAIL, errno, "stat '%s'", SP_STORE_IMG);
 	need = (need + STEP_MIN - 1) / STEP_MIN * STEP_MIN;
 	step = st.st_size / 4 / STEP_MIN * STEP_MIN;
 	step = step > STEP_MAX ? STEP_MAX : step;
-	if (step < need || room.free - step < room.kept)
+	if (step < need || room->free - step < room->kept)
 		step = need;
-	if (room.free - step < room.kept)
-		return refuse(g, free, &room, e);
+	if (room->free - step < room->kept)
+		return 0;
 	/* The device still ends where it did, so a growth that fails is cut off again. */
 	if (fallocate(g->img, 0, st.st_size, step) < 0) {
 		int sys = errno;
@@ -150,37 +150,42 @@ static int grow(const struct growth *g, int64_t free, struct sp_err *e)
 		if (ftruncate(g->img, st.st_size) < 0)
 			return sp_fail(e, SP_FAIL, errno, "cut '%s' back", SP_STORE_IMG);
 		if (sys == ENOSPC || sys == EDQUOT)
-			return refuse(g, free, &room, e);
+			return 0;
 		return sp_fail(e, sp_code_of_errno(sys), sys, "grow '%s'", SP_STORE_IMG);
 	}
 	if (fsync(g->img) < 0)
 		return sp_fail(e, sp_code_of_errno(errno), errno, "grow '%s'", SP_STORE_IMG);
-	return 0;
+	return 1;
 }
 
+/* The file system counts a growth less what it keeps for metadata, so one may not be enough. */
 static int grow_until(const struct growth *g, struct sp_err *e)
 {
+	struct sp_room room;
 	char dev[32];
 	int64_t free = 0;
 	int i, rc = sp_loop_find(g->img, dev, e);
 
-	if (rc < 0)
+	if (rc < 0 || sp_room_get(g->place->dir, &room, e) < 0)
 		return -1;
 	if (rc == 0)
 		return sp_fail(e, SP_FAIL, 0, "'%s' has no loop device", SP_STORE_IMG);
-	for (i = 0; i < ROUNDS; i++) {
-		/* First what an earlier growth did not come to. */
+	for (i = 0; rc > 0 && i <= ROUNDS; i++) {
+		/* Also what an earlier growth did not come to. */
 		if (sp_store_settle(g->img, g->store, dev, e) < 0 ||
 		    store_free(g->store, &free, e) < 0)
 			return -1;
 		if (free >= g->want)
 			return 0;
-		if (grow(g, free, e) < 0)
+		rc = i < ROUNDS ? grow(g, g->want - free, &room, e) : 0;
+		if (rc < 0)
 			return -1;
 	}
-	if (sp_store_settle(g->img, g->store, dev, e) < 0)
+	/* What was deleted a moment ago counts only once its transaction is committed. */
+	syncfs(g->store);
+	if (store_free(g->store, &free, e) < 0)
 		return -1;
-	return 0;
+	return free >= g->want ? 0 : refuse(g, free, &room, e);
 }
 
 static int need(struct sp_place *p, const struct sp_roots *r, int64_t want, int64_t free,

@@ -158,6 +158,8 @@ static int make_image(const struct sp_place *p, struct sp_err *e)
 	char tmp[40], uuid[SP_UUID_SIZE + 1];
 	int64_t size;
 
+	if (geteuid() != 0)
+		return sp_fail(e, SP_DENIED, 0, "only root can make and mount a store");
 	if (first_size(&size, e) < 0 || has_room(p, size, e) < 0)
 		return -1;
 	make_uuid(uuid);
@@ -173,6 +175,14 @@ static int make_image(const struct sp_place *p, struct sp_err *e)
 undo:
 	unlinkat(p->dir, tmp, 0);
 	return -1;
+}
+
+static void unmake_image(const struct sp_place *p)
+{
+	if (unlinkat(p->dir, SP_STORE_DIR, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return; /* mounted still: not to be pulled away from under it */
+	unlinkat(p->dir, SP_STORE_IMG, 0);
+	unlinkat(p->dir, SP_STORE_ID, 0);
 }
 
 /* A file that was copied or trimmed may have got holes. Best effort: the store's own reserve is
@@ -338,6 +348,8 @@ int sp_store_make(const struct sp_place *p, bool create, int *fd, struct sp_err 
 		rc = image ? 0 : make_image(p, e);
 		if (rc == 0)
 			rc = mount_image(p, e);
+		if (rc < 0 && !image) /* made just now, never used: its room is the host's again */
+			unmake_image(p);
 	}
 	if (rc < 0)
 		return -1;

@@ -132,6 +132,9 @@ int sp_place_mount(const struct sp_place *p, const char *dev, struct sp_err *e)
 
 	if (sys == ENODEV)
 		return sp_fail(e, SP_HOST, 0, "this kernel has no btrfs (modprobe btrfs)");
+	if (sys == EEXIST) /* btrfs knows a file system by its id, and mounts each once */
+		return sp_fail(e, SP_CONFLICT, 0, "a copy of the store in '%s' is mounted already",
+			       p->path);
 	if (sys > 0)
 		return sp_fail(e, sys == EPERM ? SP_DENIED : SP_FAIL, sys, "mount '%s/%s'", p->path,
 			       SP_STORE_DIR);
