@@ -34,8 +34,8 @@ static int start(struct sp_keeper *k, struct sp_mon_report *rep, struct sp_err *
 int main(void)
 {
 	struct sp_keeper k = { .run = -1, .box = -1, .life = -1, .disk = -1, .mem = -1, .prev = -1,
-			       .ctl = -1, .half = -1, .net = -1, .tap = -1, .vmm_pidfd = -1,
-			       .reader_pidfd = -1, .slot = { .fd = -1 } };
+			       .ctl = -1, .half = -1, .starter = SPEC_FD, .net = -1, .tap = -1,
+			       .vmm_pidfd = -1, .reader_pidfd = -1, .slot = { .fd = -1 } };
 	struct sp_mon_report rep = { .size = sizeof rep };
 	struct sp_err e = { .code = SP_OK };
 	int rc;
@@ -49,7 +49,12 @@ int main(void)
 		if (e.code != SP_BUSY || k.vm != SP_VM_RUNNING)
 			sp_keeper_end(&k);
 	}
-	sp_sock_send(SPEC_FD, &rep, sizeof rep, NULL, 0);
+	if (sp_sock_send(SPEC_FD, &rep, sizeof rep, NULL, 0) < 0 && k.vm == SP_VM_RUNNING) {
+		/* Nobody knows of it, and whoever repairs its operation takes it for not begun. */
+		sp_fail(&e, SP_FAIL, 0, "its starter is gone");
+		sp_keeper_end(&k);
+		k.vm = SP_VM_ENDED;
+	}
 	sp_fd_close(&(int){ SPEC_FD });
 	if (k.vm != SP_VM_RUNNING) {
 		sp_log(SP_LOG_ERR, "%s", e.msg);

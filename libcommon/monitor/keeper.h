@@ -26,6 +26,7 @@ struct sp_keeper {
 	int prev; /* the RAM file of the last checkpoint of this very machine; -1 before the first */
 	int ctl;
 	int half; /* to the reader */
+	int starter; /* the socket that the spec came on; hung up: whoever asked for us is gone */
 	int net, tap;
 	struct sp_jail_slot slot;
 	pid_t vmm, reader;

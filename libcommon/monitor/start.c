@@ -2,6 +2,7 @@
 /* Starting a machine: descriptors, network, jail, VMM, reader, load or boot, the agent's word. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -54,6 +55,17 @@ static int open_below(int dirfd, const char *a, const char *b, int flags, struct
 	sp_auto_fd dir = sp_fs_open_dir(dirfd, a, e);
 
 	return dir < 0 ? -1 : sp_fs_open(dir, b, flags, 0, e);
+}
+
+/* Who undoes a start asks who lives, and may have asked before we took our life. Its starter is dead
+ * by then: so a machine that nobody waits for does not begin. */
+static int check_starter(const struct sp_keeper *k, struct sp_err *e)
+{
+	struct pollfd p = { .fd = k->starter, .events = 0 };
+
+	if (poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)))
+		return sp_fail(e, SP_FAIL, 0, "its starter is gone");
+	return 0;
 }
 
 /* The lives: ours, and the one on the disk's descriptor that the VMM will hold as well. */
@@ -273,7 +285,8 @@ int sp_keeper_start(struct sp_keeper *k, struct sp_mon_report *rep, struct sp_er
 	if (!k->engine)
 		return sp_fail(e, SP_HOST, 0, "no engine '%s' here", k->spec.machine.engine);
 	k->box = boxes < 0 ? -1 : sp_fs_open_dir(boxes, k->spec.sandbox, e);
-	if (k->box < 0 || take_lives(k, e) < 0 || sp_jail_slot_take(&k->slot, e) < 0)
+	if (k->box < 0 || take_lives(k, e) < 0 || check_starter(k, e) < 0 ||
+	    sp_jail_slot_take(&k->slot, e) < 0)
 		return -1;
 	if ((load ? open_load(k, &o, e) : open_boot(k, &o, e)) == 0 && open_sockets(k, &o, e) == 0 &&
 	    sp_net_tap_create(&k->net, &k->tap, e) == 0 && spawn_vmm(k, &o, load, e) == 0) {
