@@ -273,13 +273,16 @@ define put
 
 endef
 
+define take
+	@rm -f $(patsubst %,'$(TO)/$(1)/%',$(notdir $(files-$(1))))
+
+endef
+
 .PHONY: install uninstall
 install: all ## install below DESTDIR and PREFIX (/usr/local)
 	$(foreach d,$(FOLDERS),$(if $(files-$(d)),$(call put,$(d))))
 uninstall: ## remove what install put there
-	$(foreach d,$(FOLDERS),$(if $(files-$(d)),@rm -f \
-		$(patsubst %,'$(TO)/$(d)/%',$(notdir $(files-$(d)))))
-	)
+	$(foreach d,$(FOLDERS),$(if $(files-$(d)),$(call take,$(d))))
 	@rmdir '$(TO)/libexec/space' '$(TO)/share/doc/space' 2>/dev/null || true
 
 .PHONY: clean

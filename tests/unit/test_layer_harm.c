@@ -397,12 +397,15 @@ static void test_streams(void)
 	sp_str_free(&k.out);
 	{
 		struct archive *a = archive_write_new();
+		struct archive_entry *entry;
 
 		k.out = (struct sp_str)SP_STR_INIT;
 		archive_write_add_filter_gzip(a);
 		archive_write_set_format_raw(a);
 		archive_write_open(a, &k, NULL, kit_take, NULL);
-		archive_write_header(a, kit_entry("raw", S_IFREG | 0644));
+		entry = kit_entry("raw", S_IFREG | 0644);
+		archive_write_header(a, entry);
+		archive_entry_free(entry);
 		archive_write_data(a, big, 64 << 20);
 		archive_write_close(a);
 		archive_write_free(a);
