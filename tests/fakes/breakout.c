@@ -7,7 +7,7 @@
  *   yes|no NAME [errno text]  an attempt
  *   end
  *
- * The lines go to standard output and into every pipe that it can write. Arguments are passed over,
+ * The lines go to standard output, into every pipe that it can write, and to a QEMU console. Arguments are passed over,
  * so that it can stand in for any program; run under its own name it touches no descriptor but
  * standard output (as the control of a test it has those of others). BREAKOUT_PATHS in the environment adds paths to open for
  * reading and for writing, BREAKOUT_SOCKETS unix sockets to connect to ('@' first: abstract), both
@@ -76,6 +76,16 @@ static void find_outs(int all)
 	for (int fd = 2; all && fd < FD_MAX; fd++)
 		if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
 		    (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
+			outs[nouts++] = fd;
+}
+
+/* In QEMU's place, the machine's console is written too: it can be read afterwards. */
+static void find_console(char **argv)
+{
+	int fd;
+
+	for (; *argv && nouts < FD_MAX; argv++)
+		if (sscanf(*argv, "socket,id=console,fd=%d", &fd) == 1)
 			outs[nouts++] = fd;
 }
 
@@ -292,6 +302,7 @@ int main(int argc, char **argv)
 
 	signal(SIGPIPE, SIG_IGN);
 	find_outs(stands_in);
+	find_console(argv);
 	if (stands_in) {
 		walk("/", 2);
 		try_fds();
