@@ -171,7 +171,7 @@ expect() { # OUTCOME: against $status
 	"$SPACE_TOP/tests/lib/box" "$SPACE_ROOT/box"
 	while read -r phase outcome; do
 		SPACE_CRASH_AT=import.$phase run --separate-stderr \
-			space-import crash "$SPACE_ROOT/box" --no-warm
+			space-import --no-warm crash "$SPACE_ROOT/box"
 		[ "$status" -ne 0 ]
 		new_sandbox | space-rm -w -
 		if [ "$outcome" = FINISHED ]; then

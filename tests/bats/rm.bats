@@ -54,7 +54,7 @@ teardown_file() { space_teardown_file; }
 
 @test "an image goes with its warm checkpoints; not while sandboxes run on them" {
 	"$SPACE_TOP/tests/lib/box" "$SPACE_ROOT/box"
-	space-import spare "$SPACE_ROOT/box" --mem 128M >/dev/null
+	space-import --mem 128M spare "$SPACE_ROOT/box" >/dev/null
 	id=$(space-create -w spare)
 	image=$(space-ls spare | cut -f1)
 	warm=$(space-ls --json "$id" | json_get base)
@@ -68,7 +68,7 @@ teardown_file() { space_teardown_file; }
 
 @test "--cascade takes an image's sandboxes along" {
 	"$SPACE_TOP/tests/lib/box" "$SPACE_ROOT/box2"
-	space-import spare "$SPACE_ROOT/box2" --mem 128M >/dev/null
+	space-import --mem 128M spare "$SPACE_ROOT/box2" >/dev/null
 	mapfile -t ids < <(space-create -w -n 2 spare)
 	assert_fails 4 '2 sandboxes need it' space-rm -w spare
 	space-rm -w --cascade spare

@@ -194,7 +194,7 @@ new_sandbox() {
 # Is the image `debian` there? Where the file was not set up with it, it is imported now.
 space_debian() {
 	if ! space-ls images | cut -f2 | grep -qx debian; then
-		space-import debian "$("$SPACE_TOP/tests/lib/debian")" --mem 256M >/dev/null
+		space-import --mem 256M debian "$("$SPACE_TOP/tests/lib/debian")" >/dev/null
 	fi
 }
 
