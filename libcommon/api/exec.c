@@ -142,17 +142,19 @@ static int check_outputs(const struct sp_pump *p, struct sp_err *e)
 	return 0;
 }
 
-/* From here on signals are the process's. */
+/* From here on signals are the process's; those that our caller had us ignore (nohup) stay so. */
 static int block_signals(sigset_t *old, struct sp_err *e)
 {
 	static const int ours[] = { SIGINT,  SIGTERM, SIGHUP,	SIGQUIT,
 				    SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT };
+	struct sigaction sa;
 	sigset_t set;
 	int fd;
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < SP_NELEM(ours); i++)
-		sigaddset(&set, ours[i]);
+		if (sigaction(ours[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
+			sigaddset(&set, ours[i]);
 	signal(SIGPIPE, SIG_IGN);
 	sigprocmask(SIG_BLOCK, &set, old);
 	fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
