@@ -60,7 +60,8 @@ bool sp_acl_pack(struct archive_entry *ae, bool default_acl, struct sp_str *out)
 		if (!t || n == MOST || (named && id < 0))
 			return false;
 		list[n++] = (struct posix_acl_xattr_entry){
-			htole16(t), htole16((uint16_t)(perm & 7)),
+			htole16(t),
+			htole16((uint16_t)(perm & 7)),
 			named ? htole32((uint32_t)id) : htole32((uint32_t)ACL_UNDEFINED_ID),
 		};
 	}

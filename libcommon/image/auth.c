@@ -78,8 +78,7 @@ static size_t key_fit(const char *key, const struct sp_ref *ref)
 	if (p || !*slash || !slash[1])
 		return 1;
 	path = strlen(slash + 1);
-	if (strncmp(slash + 1, ref->name, path) != 0 ||
-	    (ref->name[path] && ref->name[path] != '/'))
+	if (strncmp(slash + 1, ref->name, path) != 0 || (ref->name[path] && ref->name[path] != '/'))
 		return 0;
 	return 1 + path;
 }
@@ -100,7 +99,8 @@ static int take_entry(const struct sp_json *entry, struct sp_auth *out, struct s
 		if (!sp_base64_get(&plain, auth) || strlen(plain.p) != plain.len ||
 		    !(colon = strchr(plain.p, ':'))) {
 			sp_str_wipe(&plain);
-			return sp_fail(e, SP_FAIL, 0, "the credentials file: 'auth' is no base64 of "
+			return sp_fail(e, SP_FAIL, 0,
+				       "the credentials file: 'auth' is no base64 of "
 				       "user:password");
 		}
 		sp_str_addn(&out->user, plain.p, (size_t)(colon - plain.p));

@@ -21,7 +21,10 @@ struct sp_auth {
 	struct sp_str user, password;
 	struct sp_str identity; /* a refresh token, instead */
 };
-#define SP_AUTH_INIT { SP_STR_INIT, SP_STR_INIT, SP_STR_INIT }
+#define SP_AUTH_INIT                                                                               \
+	{                                                                                          \
+		SP_STR_INIT, SP_STR_INIT, SP_STR_INIT                                              \
+	}
 
 /* Finds the entry for the reference's registry: 1 found, 0 none, -1 the file is bad. The entry with
  * the longest path that the image lies below wins ("host/team" before "host"). */

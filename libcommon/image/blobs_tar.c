@@ -72,7 +72,8 @@ static struct member *find(const struct tar *t, const char *name)
 static int add_member(struct tar *t, struct archive_entry *ae, size_t at, struct sp_err *e)
 {
 	const char *name = archive_entry_pathname(ae), *hard = archive_entry_hardlink(ae);
-	const char *soft = archive_entry_filetype(ae) == AE_IFLNK ? archive_entry_symlink(ae) : NULL;
+	const char *soft =
+		archive_entry_filetype(ae) == AE_IFLNK ? archive_entry_symlink(ae) : NULL;
 	sp_auto_str clean = SP_STR_INIT, link = SP_STR_INIT;
 	const char *slash;
 
@@ -88,7 +89,8 @@ static int add_member(struct tar *t, struct archive_entry *ae, size_t at, struct
 	     !clean_name(clean.p, slash ? (size_t)(slash - clean.p) : 0, soft, &link)))
 		return 0;
 	if (t->nmembers == MEMBERS_MAX)
-		return sp_fail(e, SP_FAIL, 0, "an image archive of more than %d files", MEMBERS_MAX);
+		return sp_fail(e, SP_FAIL, 0, "an image archive of more than %d files",
+			       MEMBERS_MAX);
 	t->members[t->nmembers++] = (struct member){
 		.name = sp_str_take(&clean),
 		.link = hard || soft ? sp_str_take(&link) : NULL,

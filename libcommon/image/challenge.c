@@ -5,8 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define TOKEN                                                                                      \
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+#define TOKEN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
 
 static void skip_space(const char **p)
 {

@@ -73,8 +73,10 @@ static int copy_list(struct sp_json *out, const char *key, const struct sp_json 
 		const char *s = sp_json_value_str(v);
 
 		if (!s || strlen(s) > TEXT_MAX || ++n > LIST_MAX)
-			return sp_fail(e, SP_FAIL, 0, "the image's config: '%s' is no list of at "
-				       "most %d texts", key, LIST_MAX);
+			return sp_fail(e, SP_FAIL, 0,
+				       "the image's config: '%s' is no list of at "
+				       "most %d texts",
+				       key, LIST_MAX);
 		if (!check || check(s))
 			sp_json_push_str(to, s);
 		else if (strict)

@@ -79,7 +79,8 @@ static int start_unpacker(struct sp_crew *c, const struct sp_crew_plan *plan, in
 			     .calls = SP_JAIL_CALLS_READER, /* a parser that is sent descriptors */
 			     .netns_fd = -1,
 			     .max_memory = UNPACK_MEMORY,
-			     .max_file = (uint64_t)most * 2, /* a spool has the tar's own bytes too */
+			     .max_file =
+				     (uint64_t)most * 2, /* a spool has the tar's own bytes too */
 			     .max_files = 64,
 			     .max_cpu_s = CPU_S,
 			     .keep = keep,
@@ -119,9 +120,15 @@ static int fetch_fn(void *arg)
 
 /* What name resolution and TLS read; only what the host has can be bound. */
 static const char *const net_files[] = {
-	"/etc/resolv.conf",   "/etc/hosts",	  "/etc/nsswitch.conf",
-	"/etc/host.conf",     "/etc/gai.conf",	  "/etc/ssl/certs",
-	"/etc/ssl/openssl.cnf", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
+	"/etc/resolv.conf",
+	"/etc/hosts",
+	"/etc/nsswitch.conf",
+	"/etc/host.conf",
+	"/etc/gai.conf",
+	"/etc/ssl/certs",
+	"/etc/ssl/openssl.cnf",
+	"/usr/share/ca-certificates",
+	"/usr/local/share/ca-certificates",
 };
 
 static int start_fetcher(struct sp_crew *c, const struct sp_crew_plan *plan, int sock,
@@ -131,15 +138,23 @@ static int start_fetcher(struct sp_crew *c, const struct sp_crew_plan *plan, int
 	sp_auto_fd null = open("/dev/null", O_RDWR | O_CLOEXEC), auth = -1, ca = -1;
 	const char *ca_path = getenv("SSL_CERT_FILE"); /* as OpenSSL, curl and Go have it */
 	const int stdio[3] = { null, null, null };
-	struct fetch_arg a = { .f = { .ref = plan->source->registry, .auth_fd = -1 }, .sock = sock };
+	struct fetch_arg a = { .f = { .ref = plan->source->registry, .auth_fd = -1 },
+			       .sock = sock };
 	int keep[2] = { sock, -1 };
-	struct sp_jail j = { .uid = plan->slot->uid[1],	 .calls = SP_JAIL_CALLS_FETCH,
-			     .net = true,		 .netns_fd = -1,
-			     .binds = binds,		 .host_programs = true,
-			     .dev = true,		 .max_memory = FETCH_MEMORY,
-			     .max_files = 128,		 .max_procs = 8,
-			     .max_cpu_s = CPU_S,	 .keep = keep,
-			     .nkeep = 1,		 .stdio = stdio };
+	struct sp_jail j = { .uid = plan->slot->uid[1],
+			     .calls = SP_JAIL_CALLS_FETCH,
+			     .net = true,
+			     .netns_fd = -1,
+			     .binds = binds,
+			     .host_programs = true,
+			     .dev = true,
+			     .max_memory = FETCH_MEMORY,
+			     .max_files = 128,
+			     .max_procs = 8,
+			     .max_cpu_s = CPU_S,
+			     .keep = keep,
+			     .nkeep = 1,
+			     .stdio = stdio };
 
 	for (size_t i = 0; i < SP_NELEM(net_files); i++)
 		if (access(net_files[i], R_OK) == 0)
@@ -287,11 +302,15 @@ int sp_crew_join(struct sp_member *m, const char *who, struct sp_err *e)
 	if (rc < 0)
 		return sp_wrap(e, "%s", who);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-		return sp_fail(e, SP_FAIL, 0, "%s was killed: it may have taken more than %d s of "
-			       "processor time", who, CPU_S);
+		return sp_fail(e, SP_FAIL, 0,
+			       "%s was killed: it may have taken more than %d s of "
+			       "processor time",
+			       who, CPU_S);
 	if (WIFSIGNALED(status))
-		return sp_fail(e, SP_FAIL, 0, "%s died of signal %d: the source may want more memory than "
-			       "it is given", who, WTERMSIG(status));
+		return sp_fail(e, SP_FAIL, 0,
+			       "%s died of signal %d: the source may want more memory than "
+			       "it is given",
+			       who, WTERMSIG(status));
 	if (WEXITSTATUS(status) != 0)
 		return sp_fail(e, SP_FAIL, 0, "%s ended with %d", who, WEXITSTATUS(status));
 	return 0;

@@ -21,7 +21,7 @@
 struct sp_member {
 	pid_t pid; /* 0: there is none */
 	int pidfd;
-	int sock;  /* our end of its talk with us, or -1 */
+	int sock; /* our end of its talk with us, or -1 */
 };
 
 struct sp_crew {
@@ -29,7 +29,10 @@ struct sp_crew {
 	int ask; /* a folder's parts are asked of us here, or -1 */
 	int spool;
 };
-#define SP_CREW_INIT { { 0, -1, -1 }, { 0, -1, -1 }, { 0, -1, -1 }, -1, -1 }
+#define SP_CREW_INIT                                                                               \
+	{                                                                                          \
+		{ 0, -1, -1 }, { 0, -1, -1 }, { 0, -1, -1 }, -1, -1                                \
+	}
 
 struct sp_crew_plan {
 	const struct sp_source *source;

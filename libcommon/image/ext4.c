@@ -91,8 +91,8 @@ static int punch_free(struct sp_ext4 *x, struct sp_err *e)
 	blk64_t n = ext2fs_blocks_count(x->fs->super), from = 0, to;
 	errcode_t rc;
 
-	while (from < n && ext2fs_find_first_zero_block_bitmap2(x->fs->block_map, from, n - 1,
-								&from) == 0) {
+	while (from < n &&
+	       ext2fs_find_first_zero_block_bitmap2(x->fs->block_map, from, n - 1, &from) == 0) {
 		if (ext2fs_find_first_set_block_bitmap2(x->fs->block_map, from, n - 1, &to))
 			to = n;
 		rc = io_channel_discard(x->fs->io, from, to - from);
@@ -113,8 +113,8 @@ int sp_ext4_close(struct sp_ext4 **xp, struct sp_ext4_counts *out, struct sp_err
 
 	if (sp_ext4_dirs_write(x, e) < 0 || (x->freed && punch_free(x, e) < 0))
 		return -1;
-	out->used = ((int64_t)x->free_first - (int64_t)ext2fs_free_blocks_count(sb)) *
-		    SP_EXT4_BLOCK;
+	out->used =
+		((int64_t)x->free_first - (int64_t)ext2fs_free_blocks_count(sb)) * SP_EXT4_BLOCK;
 	if (out->used < 0) /* lost+found is written smaller than mke2fs made it */
 		out->used = 0;
 	out->inodes = (int64_t)sb->s_inodes_count - sb->s_free_inodes_count;
@@ -151,9 +151,9 @@ static uint8_t kind_of(mode_t mode)
 static struct sp_node *name_add(struct sp_ext4 *x, struct sp_node *dir, const char *name,
 				ext2_ino_t ino, mode_t mode, const char *target, struct sp_err *e)
 {
-	enum sp_node_type type = S_ISDIR(mode)	 ? SP_NODE_DIR :
-				 S_ISLNK(mode) ? SP_NODE_LINK :
-						 SP_NODE_OTHER;
+	enum sp_node_type type = S_ISDIR(mode)   ? SP_NODE_DIR
+				 : S_ISLNK(mode) ? SP_NODE_LINK
+						 : SP_NODE_OTHER;
 	struct sp_node *n = sp_node_add(x->nodes, dir, name, strlen(name), type, target, e);
 
 	if (n) {
@@ -201,8 +201,7 @@ static struct sp_node *dir_add(struct sp_ext4 *x, struct sp_node *dir, const cha
 static struct sp_node *make_missing(void *arg, struct sp_node *dir, const char *name,
 				    struct sp_err *e)
 {
-	struct sp_ext4_meta m = { .mode = S_IFDIR | 0755,
-				  .mtime = sp_clock_real() / 1000000000 };
+	struct sp_ext4_meta m = { .mode = S_IFDIR | 0755, .mtime = sp_clock_real() / 1000000000 };
 
 	return dir_add(arg, dir, name, &m, e);
 }
@@ -213,8 +212,10 @@ static int take_place(struct sp_ext4 *x, const char *path, struct sp_place *p, s
 	if (sp_node_place(&x->walk, path, p, e) < 0)
 		return -1;
 	if (!p->name[0])
-		return sp_fail(e, SP_FAIL, 0, "entry '%.200s': it would replace a folder that is a "
-			       "way only", path);
+		return sp_fail(e, SP_FAIL, 0,
+			       "entry '%.200s': it would replace a folder that is a "
+			       "way only",
+			       path);
 	return p->node ? drop_all(x, p->node, e) : 0;
 }
 
@@ -233,8 +234,7 @@ static int dir_change(struct sp_ext4 *x, struct sp_node *n, const struct sp_ext4
 	return sp_ext4_inode_put(x, n->ino, &inode, m, e);
 }
 
-int sp_ext4_dir(struct sp_ext4 *x, const char *path, const struct sp_ext4_meta *m,
-		struct sp_err *e)
+int sp_ext4_dir(struct sp_ext4 *x, const char *path, const struct sp_ext4_meta *m, struct sp_err *e)
 {
 	struct sp_place p;
 
@@ -294,8 +294,8 @@ int sp_ext4_node(struct sp_ext4 *x, const char *path, const struct sp_ext4_meta 
 		if (m->major < 256 && m->minor < 256)
 			inode.i_block[0] = m->major << 8 | m->minor;
 		else
-			inode.i_block[1] = (m->minor & 0xff) | m->major << 8 |
-					   (m->minor & ~0xffu) << 12;
+			inode.i_block[1] =
+				(m->minor & 0xff) | m->major << 8 | (m->minor & ~0xffu) << 12;
 	}
 	if (sp_ext4_inode_new(x, &inode, &ino, e) < 0 ||
 	    sp_ext4_inode_put(x, ino, &inode, m, e) < 0)

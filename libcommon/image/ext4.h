@@ -3,7 +3,8 @@
  *
  * For the confined process. The disk is a descriptor with an empty file system on it (mke2fs made
  * it). Files are written as they come, in runs of blocks, blocks of zeros becoming holes; folders
- * are kept in memory (image/node.h) and written by sp_ext4_close. libext2fs sits behind this header.
+ * are kept in memory (image/node.h) and written by sp_ext4_close. libext2fs sits behind this
+ * header.
  *
  * Contract: paths are names of archive entries; see sp_node_place for what is refused. A path whose
  * folders are missing gets them (0755, root). What was at the path goes away first, except that a
@@ -26,9 +27,9 @@ struct sp_xattr {
 };
 
 struct sp_ext4_meta {
-	mode_t mode;         /* type and permissions */
+	mode_t mode; /* type and permissions */
 	uint32_t uid, gid;
-	int64_t mtime;       /* seconds */
+	int64_t mtime; /* seconds */
 	uint32_t mtime_ns;
 	uint32_t major, minor; /* of device nodes */
 	const struct sp_xattr *xattrs;

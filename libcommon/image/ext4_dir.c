@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "image/ext4_in.h"
 
-#define TAIL 12u          /* ext2_dir_entry_tail, the block's checksum */
+#define TAIL 12u /* ext2_dir_entry_tail, the block's checksum */
 #define LINK_MAX_EXT4 65000
 #define LOST_FOUND "lost+found"
 
@@ -15,12 +15,12 @@
 struct layout {
 	struct sp_ext4 *x;
 	ext2_ino_t ino;
-	bool count_only;          /* the first pass: how many blocks */
-	uint32_t blocks;          /* done */
-	size_t used;              /* bytes of the block in x->block */
+	bool count_only; /* the first pass: how many blocks */
+	uint32_t blocks; /* done */
+	size_t used;     /* bytes of the block in x->block */
 	struct ext2_dir_entry *last;
-	blk64_t at, left;         /* of the run of blocks that was taken */
-	uint32_t want;            /* blocks in all, in the second pass */
+	blk64_t at, left; /* of the run of blocks that was taken */
+	uint32_t want;    /* blocks in all, in the second pass */
 };
 
 static size_t entry_size(size_t len)
@@ -40,8 +40,7 @@ static int block_out(struct layout *l, struct sp_err *e)
 				return -1;
 		}
 		l->last->rec_len = (uint16_t)(l->last->rec_len + SP_EXT4_BLOCK - TAIL - l->used);
-		ext2fs_initialize_dirent_tail(
-			x->fs, EXT2_DIRENT_TAIL(x->block, x->fs->blocksize));
+		ext2fs_initialize_dirent_tail(x->fs, EXT2_DIRENT_TAIL(x->block, x->fs->blocksize));
 		rc = ext2fs_write_dir_block4(x->fs, l->at, x->block, 0, l->ino);
 		if (rc)
 			return sp_ext4_fail(x, rc, "write a folder", e);
@@ -136,8 +135,8 @@ int sp_ext4_dirs_load(struct sp_ext4 *x, struct sp_err *e)
 {
 	struct sp_node *root = sp_nodes_root(x->nodes), *n;
 	ext2_ino_t ino;
-	errcode_t rc = ext2fs_lookup(x->fs, EXT2_ROOT_INO, LOST_FOUND, sizeof LOST_FOUND - 1, NULL,
-				     &ino);
+	errcode_t rc =
+		ext2fs_lookup(x->fs, EXT2_ROOT_INO, LOST_FOUND, sizeof LOST_FOUND - 1, NULL, &ino);
 
 	if (rc)
 		return sp_ext4_fail(x, rc, "look for " LOST_FOUND, e);

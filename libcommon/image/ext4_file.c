@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "image/ext4_in.h"
 
-#define EXTENT_MAX 32768u /* blocks in one initialised extent */
+#define EXTENT_MAX 32768u                                  /* blocks in one initialised extent */
 #define SIZE_MAX_EXT4 (((int64_t)1 << 44) - SP_EXT4_BLOCK) /* 2^32 blocks less one */
 
 static const unsigned char zeros[SP_EXT4_BLOCK];
@@ -38,8 +38,7 @@ int sp_ext4_extent_flush(struct sp_ext4 *x, struct sp_err *e)
 	return 0;
 }
 
-int sp_ext4_extent_add(struct sp_ext4 *x, blk64_t logical, blk64_t at, blk64_t n,
-		       struct sp_err *e)
+int sp_ext4_extent_add(struct sp_ext4 *x, blk64_t logical, blk64_t at, blk64_t n, struct sp_err *e)
 {
 	struct ext2fs_extent *l = &x->file.last;
 
@@ -92,8 +91,8 @@ static int run_flush(struct sp_ext4 *x, struct sp_err *e)
 		from = i;
 		while (i < n && memcmp(f->run + i * SP_EXT4_BLOCK, zeros, SP_EXT4_BLOCK) != 0)
 			i++;
-		if (i > from && put_blocks(x, f->run_at + from, f->run + from * SP_EXT4_BLOCK,
-					   i - from, e) < 0)
+		if (i > from &&
+		    put_blocks(x, f->run_at + from, f->run + from * SP_EXT4_BLOCK, i - from, e) < 0)
 			return -1;
 	}
 	f->run_at += n;

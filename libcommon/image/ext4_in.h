@@ -16,9 +16,9 @@ struct sp_ext4_file {
 	ext2_extent_handle_t extents;
 	struct ext2fs_extent last; /* not yet inserted; e_len 0: none */
 	unsigned char *run;
-	blk64_t run_at;            /* logical block where run begins */
-	size_t run_n;              /* bytes in it */
-	int64_t size, done;        /* done: where the next byte may go at the earliest */
+	blk64_t run_at;     /* logical block where run begins */
+	size_t run_n;       /* bytes in it */
+	int64_t size, done; /* done: where the next byte may go at the earliest */
 	const struct sp_ext4_meta *meta;
 };
 
@@ -27,13 +27,13 @@ struct sp_ext4 {
 	struct sp_nodes *nodes;
 	struct sp_node_walk walk;
 	unsigned int layer;
-	blk64_t free_first;        /* blocks that were free at the beginning */
-	blk64_t goal;              /* where to look for free blocks */
-	bool freed;                /* blocks were given back that had been written */
+	blk64_t free_first; /* blocks that were free at the beginning */
+	blk64_t goal;       /* where to look for free blocks */
+	bool freed;         /* blocks were given back that had been written */
 	bool writing;
 	struct sp_ext4_file file;
 	int64_t big_folder;
-	unsigned char *block;      /* one block */
+	unsigned char *block; /* one block */
 };
 
 #define SP_EXT4_BLOCK 4096u
@@ -69,12 +69,11 @@ int sp_ext4_blocks_take(struct sp_ext4 *x, blk64_t want, blk64_t *at, blk64_t *g
 			struct sp_err *e);
 
 /* Of x->file: the extent is kept until one comes that does not continue it, or flush. */
-int sp_ext4_extent_add(struct sp_ext4 *x, blk64_t logical, blk64_t at, blk64_t n,
-		       struct sp_err *e);
+int sp_ext4_extent_add(struct sp_ext4 *x, blk64_t logical, blk64_t at, blk64_t n, struct sp_err *e);
 int sp_ext4_extent_flush(struct sp_ext4 *x, struct sp_err *e);
 
 /* ext4_dir.c */
-int sp_ext4_dirs_load(struct sp_ext4 *x, struct sp_err *e);  /* what mke2fs made: lost+found */
+int sp_ext4_dirs_load(struct sp_ext4 *x, struct sp_err *e); /* what mke2fs made: lost+found */
 int sp_ext4_dirs_write(struct sp_ext4 *x, struct sp_err *e);
 
 #endif

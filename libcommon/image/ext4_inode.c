@@ -11,7 +11,8 @@
 
 #define LINK_MAX_EXT4 65000
 
-/* Seconds since 1970 as ext4 keeps them: 32 bits and 2 of the epoch (ext4.h, ext4_encode_extra_time). */
+/* Seconds since 1970 as ext4 keeps them: 32 bits and 2 of the epoch (ext4_encode_extra_time in the
+ * kernel's ext4.h). */
 static void put_time(int64_t sec, uint32_t ns, uint32_t *low, uint32_t *extra)
 {
 	const int64_t first = INT32_MIN, last = first + ((int64_t)4 << 32) - 1;
@@ -61,7 +62,7 @@ int sp_ext4_inode_put(struct sp_ext4 *x, ext2_ino_t ino, struct ext2_inode_large
 	unsigned char whole[SP_EXT4_INODE] = { 0 };
 	errcode_t rc;
 
-	/* all of it: the space behind the fields may hold attributes of a file that was here before */
+	/* all of it: behind the fields may be attributes of a file that was here before */
 	memcpy(whole, inode, sizeof *inode);
 	rc = ext2fs_write_inode_full(x->fs, ino, (struct ext2_inode *)whole, sizeof whole);
 	if (rc)

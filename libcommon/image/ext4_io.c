@@ -62,7 +62,7 @@ static errcode_t io_set_blksize(io_channel c, int size)
 /* A negative count is a number of bytes. */
 static size_t bytes_of(io_channel c, int count)
 {
-	return count < 0 ? (size_t)-(int64_t)count : (size_t)count * (size_t)c->block_size;
+	return count < 0 ? (size_t) - (int64_t)count : (size_t)count * (size_t)c->block_size;
 }
 
 static errcode_t io_read(io_channel c, unsigned long long block, int count, void *data)

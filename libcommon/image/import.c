@@ -21,8 +21,8 @@
 #define MIB (1LL << 20)
 #define MAX_BYTES (64LL << 30)
 #define MAX_ENTRIES 4000000
-#define ROOM_STEP (64 * MIB)   /* how far ahead room is asked for */
-#define ROOM_LEFT (64 * MIB)   /* kept free of a file system that nobody looks after */
+#define ROOM_STEP (64 * MIB) /* how far ahead room is asked for */
+#define ROOM_LEFT (64 * MIB) /* kept free of a file system that nobody looks after */
 
 struct run {
 	const struct sp_import *im;
@@ -30,9 +30,9 @@ struct run {
 	struct sp_jail_slot slot;
 	struct sp_crew crew;
 	int64_t size, max_bytes;
-	int64_t roomy;    /* bytes of content that room was found for */
-	bool cut;         /* the size is found when the content is known */
-	struct stat was;  /* of disk_fd */
+	int64_t roomy;   /* bytes of content that room was found for */
+	bool cut;        /* the size is found when the content is known */
+	struct stat was; /* of disk_fd */
 	struct sp_json *config;
 	struct sp_unpacked got;
 	bool done, walked;
@@ -51,8 +51,10 @@ static int check_spool(const struct run *r, struct sp_err *e)
 	int64_t left = r->crew.spool >= 0 ? sp_fs_free_bytes(r->crew.spool) : INT64_MAX;
 
 	if (left >= 0 && left < ROOM_LEFT)
-		return sp_fail(e, SP_BUSY, 0, "temporary files have only %lld MiB left (TMPDIR says where "
-			       "they go)", (long long)(left / MIB));
+		return sp_fail(e, SP_BUSY, 0,
+			       "temporary files have only %lld MiB left (TMPDIR says where "
+			       "they go)",
+			       (long long)(left / MIB));
 	return 0;
 }
 
@@ -85,7 +87,8 @@ static int take_done(struct run *r, const struct sp_msg *m, struct sp_err *e)
 	r->got = (struct sp_unpacked){ m->n[0], m->n[1], m->n[2], m->n[3], m->n[4] };
 	if (!r->config || r->got.bytes < 0 || r->got.used < 0 || r->got.used > r->size ||
 	    r->got.inodes < 0 || r->got.inodes > r->size / 1024 || r->got.big_folder < 0)
-		return sp_fail(e, SP_FAIL, 0, "the unpacking process ends with figures that cannot be");
+		return sp_fail(e, SP_FAIL, 0,
+			       "the unpacking process ends with figures that cannot be");
 	r->done = true;
 	return 0;
 }

@@ -56,7 +56,8 @@ static int take_xattrs(struct item *it, struct sp_err *e)
 	    add_xattr(it, "system.posix_acl_access", it->acl.p, it->acl.len, e) < 0)
 		return -1;
 	if (S_ISDIR(it->meta.mode) && sp_acl_pack(it->ae, true, &it->default_acl) &&
-	    add_xattr(it, "system.posix_acl_default", it->default_acl.p, it->default_acl.len, e) < 0)
+	    add_xattr(it, "system.posix_acl_default", it->default_acl.p, it->default_acl.len, e) <
+		    0)
 		return -1;
 	it->meta.xattrs = it->xattrs;
 	return 0;
@@ -67,8 +68,9 @@ static int take_meta(struct item *it, struct sp_err *e)
 	la_int64_t uid = archive_entry_uid(it->ae), gid = archive_entry_gid(it->ae);
 
 	if (uid < 0 || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
-		return sp_fail(e, SP_FAIL, 0, "entry '%.200s': owner %lld:%lld is no number of a user",
-			       it->path, (long long)uid, (long long)gid);
+		return sp_fail(e, SP_FAIL, 0,
+			       "entry '%.200s': owner %lld:%lld is no number of a user", it->path,
+			       (long long)uid, (long long)gid);
 	it->meta = (struct sp_ext4_meta){
 		.mode = archive_entry_filetype(it->ae) | (archive_entry_perm(it->ae) & 07777),
 		.uid = (uint32_t)uid,
@@ -77,7 +79,8 @@ static int take_meta(struct item *it, struct sp_err *e)
 		.mtime_ns = (uint32_t)archive_entry_mtime_nsec(it->ae),
 	};
 	if (S_ISCHR(it->meta.mode) || S_ISBLK(it->meta.mode)) {
-		dev_t major = archive_entry_rdevmajor(it->ae), minor = archive_entry_rdevminor(it->ae);
+		dev_t major = archive_entry_rdevmajor(it->ae),
+		      minor = archive_entry_rdevminor(it->ae);
 
 		it->meta.major = major > UINT32_MAX ? UINT32_MAX : (uint32_t)major;
 		it->meta.minor = minor > UINT32_MAX ? UINT32_MAX : (uint32_t)minor;
@@ -196,8 +199,10 @@ static int put_whiteout(struct sp_layers *l, const char *path, struct sp_err *e)
 static int one_entry(struct sp_layers *l, struct sp_tarball *t, struct archive_entry *ae,
 		     bool whiteouts, struct sp_err *e)
 {
-	struct item it = { .ae = ae, .path = archive_entry_pathname(ae),
-			   .acl = SP_STR_INIT, .default_acl = SP_STR_INIT };
+	struct item it = { .ae = ae,
+			   .path = archive_entry_pathname(ae),
+			   .acl = SP_STR_INIT,
+			   .default_acl = SP_STR_INIT };
 	int rc;
 
 	if (!it.path || !it.path[0])

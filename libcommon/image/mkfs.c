@@ -18,20 +18,36 @@
 #define CPU_S 600
 #define WAIT_MS (900 * 1000)
 
-static const char features[] =
-	"none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,sparse_super,"
-	"large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
+static const char features[] = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,"
+			       "64bit,flex_bg,sparse_super,"
+			       "large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 
 void sp_mkfs_argv(const char *disk, int64_t bytes, const char *argv[static 32])
 {
 	const char *journal = bytes < 128 * MIB ? "size=8,location=0" : "size=32,location=0";
 	const char *const all[] = {
-		"mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-i",
+		"mke2fs",
+		"-q",
+		"-F",
+		"-t",
+		"ext4",
+		"-b",
+		"4096",
+		"-I",
+		"256",
+		"-i",
 		"8192", /* SP_MKFS_INODE_RATIO */
-		"-m", "0", "-O", features, "-J", journal, "-E",
+		"-m",
+		"0",
+		"-O",
+		features,
+		"-J",
+		journal,
+		"-E",
 		"lazy_itable_init=0,lazy_journal_init=1,discard,"
 		"hash_seed=53504143-4500-4000-8000-000000000000",
-		disk, NULL,
+		disk,
+		NULL,
 	};
 
 	memcpy(argv, all, sizeof all);
@@ -39,7 +55,8 @@ void sp_mkfs_argv(const char *disk, int64_t bytes, const char *argv[static 32])
 
 static const char *const env[] = {
 	/* no mtab inside: nothing there is mounted */
-	"EXT2FS_NO_MTAB_OK=1", "MKE2FS_CONFIG=/dev/null", "E2FSCK_CONFIG=/dev/null", "LC_ALL=C",
+	"EXT2FS_NO_MTAB_OK=1",     "MKE2FS_CONFIG=/dev/null",
+	"E2FSCK_CONFIG=/dev/null", "LC_ALL=C",
 	"PATH=/usr/sbin:/usr/bin", NULL,
 };
 
@@ -76,18 +93,25 @@ static int run_program(const struct sp_jail *j, const char *path, const char *co
 static int run(int disk_fd, uid_t uid, bool writable, const char *const argv[], int *code,
 	       struct sp_str *out, struct sp_err *e)
 {
-	const struct sp_jail_bind disk = { .from_fd = disk_fd, .at = "/disk", .writable = writable };
-	sp_auto_fd null = open("/dev/null", O_RDWR | O_CLOEXEC), out_r = -1,
-		    out_w = -1;
+	const struct sp_jail_bind disk = { .from_fd = disk_fd,
+					   .at = "/disk",
+					   .writable = writable };
+	sp_auto_fd null = open("/dev/null", O_RDWR | O_CLOEXEC), out_r = -1, out_w = -1;
 	char path[64];
 	struct stat st;
 	int p[2], status = 0, stdio[3];
-	struct sp_jail j = { .uid = uid,	      .calls = SP_JAIL_CALLS_TOOL,
-			     .netns_fd = -1,	      .binds = &disk,
-			     .nbinds = 1,	      .host_programs = true,
-			     .dev = true,	      .max_memory = MEMORY,
-			     .max_files = 64,	      .max_procs = 4,
-			     .max_cpu_s = CPU_S,      .stdio = stdio };
+	struct sp_jail j = { .uid = uid,
+			     .calls = SP_JAIL_CALLS_TOOL,
+			     .netns_fd = -1,
+			     .binds = &disk,
+			     .nbinds = 1,
+			     .host_programs = true,
+			     .dev = true,
+			     .max_memory = MEMORY,
+			     .max_files = 64,
+			     .max_procs = 4,
+			     .max_cpu_s = CPU_S,
+			     .stdio = stdio };
 
 	snprintf(path, sizeof path, "/usr/sbin/%s", argv[0]);
 	if (access(path, X_OK) < 0)
@@ -163,8 +187,9 @@ int sp_mkfs_check(int disk_fd, uid_t uid, bool index, struct sp_err *e)
 	if (run(disk_fd, uid, false, look, &code, &out, e) < 0)
 		return -1;
 	if (code != 0)
-		return sp_fail(e, SP_FAIL, 0, "the new file system is not clean (e2fsck %d): %.200s",
-			       code, last_line(&out));
+		return sp_fail(e, SP_FAIL, 0,
+			       "the new file system is not clean (e2fsck %d): %.200s", code,
+			       last_line(&out));
 	return 0;
 }
 

@@ -20,9 +20,9 @@
 #include "base/str.h"
 
 #define SP_MKFS_MIN (64LL << 20)
-#define SP_MKFS_MAX (16LL << 40)     /* ext4 with 4 KiB blocks and 32-bit ones in every tool */
-#define SP_MKFS_INODE_RATIO 8192     /* bytes of disk for each inode */
-#define SP_MKFS_FOLDER_INDEX 65536   /* folders beyond that many bytes get an index */
+#define SP_MKFS_MAX (16LL << 40)   /* ext4 with 4 KiB blocks and 32-bit ones in every tool */
+#define SP_MKFS_INODE_RATIO 8192   /* bytes of disk for each inode */
+#define SP_MKFS_FOLDER_INDEX 65536 /* folders beyond that many bytes get an index */
 
 /* mke2fs's command line for a disk of that many bytes. */
 void sp_mkfs_argv(const char *disk, int64_t bytes, const char *argv[static 32]);

@@ -4,8 +4,8 @@
  * Three kinds of talk, each over its own SOCK_SEQPACKET pair:
  *
  *   unpacker to parent    PROGRESS*, CONFIG?, then DONE or FAIL
- *   unpacker to supplier  ASK name, answered by GIVE (with a descriptor to read from) or FAIL; where
- *                         GIVE says so, END or FAIL follows when the last byte has been written
+ *   unpacker to supplier  ASK name, answered by GIVE (with a descriptor to read from) or FAIL;
+ *                         where GIVE says so, END or FAIL follows behind the last byte
  *   walker to parent      DONE or FAIL
  *
  * The supplier is the parent where the source is a folder, and the fetcher where it is a registry.

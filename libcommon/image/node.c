@@ -20,7 +20,8 @@ static size_t node_size(size_t len)
 	return sizeof(struct sp_node) + len + 1;
 }
 
-static uint64_t hash(const struct sp_nodes *t, const struct sp_node *dir, const char *name, size_t n)
+static uint64_t hash(const struct sp_nodes *t, const struct sp_node *dir, const char *name,
+		     size_t n)
 {
 	uint64_t h = t->seed ^ (uintptr_t)dir;
 

@@ -128,7 +128,8 @@ int sp_oci_index_pick(const struct sp_json *index, const char *ref, struct sp_oc
 	/* several for one platform (variants) are the order of preference in a registry; several
 	 * images in one folder are a question */
 	if (same > 1 && !ref && has_ref(best, NULL))
-		return sp_fail(e, SP_USAGE, 0, "there are several images in it, say which: SOURCE:TAG");
+		return sp_fail(e, SP_USAGE, 0,
+			       "there are several images in it, say which: SOURCE:TAG");
 	return read_desc(best, "index entry", out, e);
 }
 
@@ -139,7 +140,8 @@ int sp_oci_manifest_read(const struct sp_json *doc, struct sp_oci_manifest *out,
 
 	memset(out, 0, sizeof *out);
 	if (type && !is_type(type, config_types, SP_NELEM(config_types)))
-		return sp_fail(e, SP_FAIL, 0, "it is no container image: its config is %.100s", type);
+		return sp_fail(e, SP_FAIL, 0, "it is no container image: its config is %.100s",
+			       type);
 	if (read_desc(config, "config", &out->config, e) < 0)
 		return -1;
 	if (out->config.size > SP_OCI_DOC_MAX)
@@ -152,7 +154,8 @@ int sp_oci_manifest_read(const struct sp_json *doc, struct sp_oci_manifest *out,
 			return sp_fail(e, SP_FAIL, 0, "the image has more than %d layers",
 				       SP_OCI_LAYERS_MAX);
 		if (type && !is_type(type, layer_types, SP_NELEM(layer_types)))
-			return sp_fail(e, SP_FAIL, 0, "a layer of the image is %.100s, no tar", type);
+			return sp_fail(e, SP_FAIL, 0, "a layer of the image is %.100s, no tar",
+				       type);
 		if (read_desc(l, "layer", &out->layers[out->nlayers++], e) < 0)
 			return -1;
 	}

@@ -128,7 +128,8 @@ static void settle_host(struct sp_ref *out, bool hub)
 {
 	char name[sizeof out->name];
 
-	if (!hub && strcasecmp(out->host, "docker.io") && strcasecmp(out->host, "index.docker.io")) {
+	if (!hub && strcasecmp(out->host, "docker.io") &&
+	    strcasecmp(out->host, "index.docker.io")) {
 		snprintf(out->auth_key, sizeof out->auth_key, "%s%s%s", out->host,
 			 out->port[0] ? ":" : "", out->port);
 		return;
@@ -189,9 +190,9 @@ int sp_ref_parse(const char *s, struct sp_ref *out, struct sp_err *e)
 	out->plain = sp_str_has_prefix(s, plain_scheme);
 	rest = strstr(s, "://") + 3;
 	slash = strchr(rest, '/');
-	hub = !slash || (!memchr(rest, '.', (size_t)(slash - rest)) &&
-			 !memchr(rest, ':', (size_t)(slash - rest)) &&
-			 strncmp(rest, "localhost/", 10) != 0);
+	hub = !slash ||
+	      (!memchr(rest, '.', (size_t)(slash - rest)) &&
+	       !memchr(rest, ':', (size_t)(slash - rest)) && strncmp(rest, "localhost/", 10) != 0);
 	if (!hub) {
 		if (parse_host(rest, (size_t)(slash - rest), out) < 0)
 			return bad(s, "bad host or port", e);

@@ -16,18 +16,17 @@
 #define REDIRECTS_MAX 5
 #define TRIES_MAX 4 /* of a body that breaks off on its way */
 
-static const char manifest_types[] =
-	"application/vnd.oci.image.index.v1+json, "
-	"application/vnd.docker.distribution.manifest.list.v2+json, "
-	"application/vnd.oci.image.manifest.v1+json, "
-	"application/vnd.docker.distribution.manifest.v2+json";
+static const char manifest_types[] = "application/vnd.oci.image.index.v1+json, "
+				     "application/vnd.docker.distribution.manifest.list.v2+json, "
+				     "application/vnd.oci.image.manifest.v1+json, "
+				     "application/vnd.docker.distribution.manifest.v2+json";
 
 struct registry {
 	struct sp_http http;
 	struct sp_auth auth;
 	struct sp_str authorization; /* of requests to the registry itself */
 	int sock;
-	int out;       /* write end of the body's pipe, -1 until it begins */
+	int out; /* write end of the body's pipe, -1 until it begins */
 	int64_t sent;
 	bool reader_gone;
 };
@@ -76,8 +75,8 @@ static int explain(const struct registry *r, long status, const char *what, stru
 	switch (status) {
 	case 401:
 	case 403:
-		return sp_fail(e, SP_DENIED, 0, "registry %s refuses %s (%ld)%s", ref->auth_key, what,
-			       status, who);
+		return sp_fail(e, SP_DENIED, 0, "registry %s refuses %s (%ld)%s", ref->auth_key,
+			       what, status, who);
 	case 404:
 		return sp_fail(e, SP_ABSENT, 0, "registry %s has no %s of %s", ref->auth_key, what,
 			       ref->name);
@@ -85,8 +84,8 @@ static int explain(const struct registry *r, long status, const char *what, stru
 		return sp_fail(e, SP_BUSY, 0, "registry %s wants fewer requests (429)",
 			       ref->auth_key);
 	default:
-		return sp_fail(e, status >= 500 ? SP_BUSY : SP_FAIL, 0, "registry %s answers %ld for %s",
-			       ref->auth_key, status, what);
+		return sp_fail(e, status >= 500 ? SP_BUSY : SP_FAIL, 0,
+			       "registry %s answers %ld for %s", ref->auth_key, status, what);
 	}
 }
 
@@ -134,9 +133,12 @@ static int try_once(struct registry *r, const char *rest, const char *accept, st
 		if (!is_redirect(q->status))
 			return 0;
 		if (!q->location.len)
-			return sp_fail(e, SP_FAIL, 0, "registry %s redirects to nowhere", ref->auth_key);
-		if (sp_str_has_prefix(url.p, "https:") && !sp_str_has_prefix(q->location.p, "https:"))
-			return sp_fail(e, SP_DENIED, 0, "registry %s redirects from https to '%.200s'",
+			return sp_fail(e, SP_FAIL, 0, "registry %s redirects to nowhere",
+				       ref->auth_key);
+		if (sp_str_has_prefix(url.p, "https:") &&
+		    !sp_str_has_prefix(q->location.p, "https:"))
+			return sp_fail(e, SP_DENIED, 0,
+				       "registry %s redirects from https to '%.200s'",
 				       ref->auth_key, q->location.p);
 		sp_str_clear(&url);
 		sp_str_add(&url, q->location.p);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fetching side of a registry import: network and credentials, and nothing of what it fetches.
  *
- * Speaks the distribution specification's pull half. The unpacking side asks for manifests and blobs
- * of one repository; bodies go to it through a pipe unread. Credentials are sent to the registry
- * itself (Basic) or to the realm that the registry named for its tokens, over https only, or between
- * addresses of this machine; never to where a redirect leads, never over plain http to elsewhere.
- * A redirect may not lead from https to http, nor from a registry elsewhere to this machine.
- * libcurl sits behind this header.
+ * Speaks the distribution specification's pull half. The unpacking side asks for manifests and
+ * blobs of one repository; bodies go to it through a pipe unread. Credentials are sent to the
+ * registry itself (Basic) or to the realm that the registry named for its tokens, over https only,
+ * or between addresses of this machine; never to where a redirect leads, never over plain http to
+ * elsewhere. A redirect may not lead from https to http, nor from a registry elsewhere to this
+ * machine. libcurl sits behind this header.
  */
 #ifndef SP_IMAGE_REGISTRY_H
 #define SP_IMAGE_REGISTRY_H

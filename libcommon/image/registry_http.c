@@ -86,8 +86,8 @@ static size_t on_header(char *data, size_t one, size_t n, void *arg)
 
 static bool has_proxy(void)
 {
-	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
-					     "ALL_PROXY" };
+	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY",
+					     "all_proxy", "ALL_PROXY" };
 	const char *v;
 
 	for (size_t i = 0; i < SP_NELEM(names); i++)
@@ -188,8 +188,8 @@ int sp_http_do(struct sp_http *h, struct sp_http_req *q, struct sp_err *e)
 		    rc == CURLE_OPERATION_TIMEDOUT || rc == CURLE_HTTP2_STREAM;
 	again = q->broken || rc == CURLE_COULDNT_RESOLVE_HOST || rc == CURLE_COULDNT_CONNECT;
 	/* without the query: where a redirect led it may be a signature */
-	return sp_fail(e, again ? SP_BUSY : SP_FAIL, 0, "%.*s: %s", (int)strcspn(q->url, "?"), q->url,
-		       h->why[0] ? h->why : curl_easy_strerror(rc));
+	return sp_fail(e, again ? SP_BUSY : SP_FAIL, 0, "%.*s: %s", (int)strcspn(q->url, "?"),
+		       q->url, h->why[0] ? h->why : curl_easy_strerror(rc));
 }
 
 /* Scheme and host of a URL, the host in lower case. */

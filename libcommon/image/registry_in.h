@@ -13,8 +13,8 @@
 struct sp_http {
 	CURL *curl;
 	const struct sp_fetch *f;
-	bool local_ok;  /* the next connection may go to this machine */
-	bool proxied;   /* a proxy of the environment stands between */
+	bool local_ok; /* the next connection may go to this machine */
+	bool proxied;  /* a proxy of the environment stands between */
 	char why[CURL_ERROR_SIZE];
 };
 
@@ -29,11 +29,11 @@ struct sp_http_req {
 	int (*sink)(void *arg, const void *data, size_t n);
 	void *arg;
 
-	long status;               /* answers */
-	bool broken;               /* the connection ended early; *e says how */
+	long status; /* answers */
+	bool broken; /* the connection ended early; *e says how */
 	struct sp_challenge challenge;
-	struct sp_str location;    /* of a redirect, absolute */
-	struct sp_http *http;      /* inside */
+	struct sp_str location; /* of a redirect, absolute */
+	struct sp_http *http;   /* inside */
 };
 
 int sp_http_open(struct sp_http *h, const struct sp_fetch *f, struct sp_err *e);
@@ -48,8 +48,8 @@ bool sp_http_same_host(const char *a, const char *b); /* of two URLs */
 /* "Basic ..." */
 void sp_basic_header(const struct sp_auth *auth, struct sp_str *out);
 
-/* Gets a token from the realm of a challenge: anonymous, or with credentials where the realm is safe
- * for them. *authorization gets the header's value. */
+/* Gets a token from the realm of a challenge: anonymous, or with credentials where the realm is
+ * safe for them. *authorization gets the header's value. */
 int sp_token_get(struct sp_http *h, const struct sp_challenge *c, const struct sp_auth *auth,
 		 struct sp_str *authorization, struct sp_err *e);
 

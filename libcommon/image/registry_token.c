@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens (distribution specification, "token authentication"): GET with Basic credentials or none,
- * or, with an identity token, a POST as OAuth 2 has it. Answers are small and their text is checked:
- * it becomes a header. */
+ * or, with an identity token, a POST as OAuth 2 has it. Answers are small and their text is
+ * checked: it becomes a header. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ static void add_query(struct sp_str *out, const char *name, const char *value)
 {
 	char *enc = curl_easy_escape(NULL, value, (int)strlen(value));
 
-	sp_str_addf(out, "%s%s=%s", out->len && !strchr("?&", out->p[out->len - 1]) ? "&" : "", name,
-		    enc ? enc : "");
+	sp_str_addf(out, "%s%s=%s", out->len && !strchr("?&", out->p[out->len - 1]) ? "&" : "",
+		    name, enc ? enc : "");
 	curl_free(enc);
 }
 
@@ -65,7 +65,8 @@ static int take_token(const struct sp_str *answer, struct sp_str *authorization,
 		return sp_fail(e, SP_FAIL, 0, "the registry's realm gave no token");
 	for (size_t i = 0; i < n; i++)
 		if (token[i] <= 0x20 || token[i] >= 0x7f)
-			return sp_fail(e, SP_FAIL, 0, "the registry's token has bytes that none has");
+			return sp_fail(e, SP_FAIL, 0,
+				       "the registry's token has bytes that none has");
 	sp_str_clear(authorization);
 	sp_str_addf(authorization, "Bearer %s", token);
 	return 0;
@@ -91,8 +92,10 @@ static int request(struct sp_http *h, struct sp_http_req *q, const char *realm,
 	h->local_ok = h->f->ref.loopback || realm_is_ours(h, realm);
 	rc = sp_http_do(h, q, e);
 	if (rc == 0 && (q->status == 401 || q->status == 403))
-		rc = sp_fail(e, SP_DENIED, 0, "the registry's realm %s refuses (%ld)%s", realm, q->status,
-			     q->authorization || q->form ? "" : "; are credentials needed? --auth-file");
+		rc = sp_fail(e, SP_DENIED, 0, "the registry's realm %s refuses (%ld)%s", realm,
+			     q->status,
+			     q->authorization || q->form ? ""
+							 : "; are credentials needed? --auth-file");
 	else if (rc == 0 && q->status != 200)
 		rc = sp_fail(e, q->status >= 500 || q->status == 429 ? SP_BUSY : SP_FAIL, 0,
 			     "the registry's realm %s answers %ld", realm, q->status);
@@ -113,7 +116,8 @@ int sp_token_get(struct sp_http *h, const struct sp_challenge *c, const struct s
 	int rc;
 
 	if (!safe && !(h->f->ref.plain && sp_str_has_prefix(c->realm, "http://")))
-		return sp_fail(e, SP_FAIL, 0, "the registry's realm '%.200s' is not https", c->realm);
+		return sp_fail(e, SP_FAIL, 0, "the registry's realm '%.200s' is not https",
+			       c->realm);
 	sp_str_add(&url, c->realm);
 	if (safe && auth->identity.len) {
 		add_query(&form, "grant_type", "refresh_token");

@@ -88,7 +88,8 @@ static int open_path(const char *path, struct sp_source *out, struct sp_err *e)
 		while (colon > path && *--colon != ':')
 			;
 		if (colon <= path)
-			return sp_fail(e, SP_ABSENT, 0, "there is no file or folder '%.300s'", path);
+			return sp_fail(e, SP_ABSENT, 0, "there is no file or folder '%.300s'",
+				       path);
 	}
 	if (!*colon)
 		return 0;

@@ -18,10 +18,10 @@
 
 struct sp_source {
 	enum sp_source_kind kind;
-	bool folder;     /* fd is a folder */
-	bool file;       /* fd is a regular file, of which [at, size) counts */
+	bool folder; /* fd is a folder */
+	bool file;   /* fd is a regular file, of which [at, size) counts */
 	int64_t at, size;
-	int fd;          /* -1: a registry */
+	int fd;                   /* -1: a registry */
 	char ref[SP_DIGEST_SIZE]; /* which image in it, of a registry tag or digest; "" none */
 	struct sp_ref registry;
 };

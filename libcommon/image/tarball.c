@@ -316,7 +316,8 @@ struct archive *sp_tar_open(struct sp_tar_in *in, struct sp_err *e)
 	archive_read_support_format_empty(a);
 	if (archive_read_open2(a, in, NULL, give_stream, skip_stream, NULL) == ARCHIVE_OK)
 		return a;
-	sp_fail(e, SP_FAIL, 0, "no tar: %s", archive_error_string(a) ? archive_error_string(a) : "?");
+	sp_fail(e, SP_FAIL, 0, "no tar: %s",
+		archive_error_string(a) ? archive_error_string(a) : "?");
 	archive_read_free(a);
 	return NULL;
 }

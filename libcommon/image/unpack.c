@@ -94,9 +94,10 @@ static int unpack_archive(const struct sp_unpack *u, struct sp_layers *l, struct
 	if (u->kind != SP_SOURCE_OCI && sp_blobs_tar_has(b, "manifest.json"))
 		return sp_image_docker(l, b, u->ref, config, e);
 	if (u->kind != SP_SOURCE_AUTO)
-		return sp_fail(e, SP_FAIL, 0, u->kind == SP_SOURCE_OCI ?
-			       "there is no oci-layout and index.json in it" :
-			       "there is no manifest.json in it");
+		return sp_fail(e, SP_FAIL, 0,
+			       u->kind == SP_SOURCE_OCI
+				       ? "there is no oci-layout and index.json in it"
+				       : "there is no manifest.json in it");
 	sp_range_stream_init(&again, fd, at, n);
 	return unpack_root(l, &again.base, e);
 }

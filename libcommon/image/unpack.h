@@ -14,22 +14,22 @@
 #include "text/json.h"
 
 enum sp_source_kind {
-	SP_SOURCE_AUTO,     /* a tar of whatever kind: found out from its names */
-	SP_SOURCE_ROOT,     /* a tar that is a root file system */
-	SP_SOURCE_OCI,      /* an image layout */
-	SP_SOURCE_DOCKER,   /* a docker archive */
+	SP_SOURCE_AUTO,   /* a tar of whatever kind: found out from its names */
+	SP_SOURCE_ROOT,   /* a tar that is a root file system */
+	SP_SOURCE_OCI,    /* an image layout */
+	SP_SOURCE_DOCKER, /* a docker archive */
 	SP_SOURCE_REGISTRY,
 };
 
 struct sp_unpack {
 	enum sp_source_kind kind;
-	int tar_fd;        /* the tar, or -1: the parts are asked for */
-	bool tar_is_file;  /* bytes [tar_at, tar_size) of a regular file; else a stream */
+	int tar_fd;       /* the tar, or -1: the parts are asked for */
+	bool tar_is_file; /* bytes [tar_at, tar_size) of a regular file; else a stream */
 	int64_t tar_at, tar_size;
-	int spool_fd;      /* an empty file for an archive that has to be read twice */
-	int ask_sock;      /* to the supplier, or -1 */
-	const char *ref;   /* which image; of a registry: tag or digest; NULL: the only one */
-	int disk_fd;       /* with an empty file system */
+	int spool_fd;    /* an empty file for an archive that has to be read twice */
+	int ask_sock;    /* to the supplier, or -1 */
+	const char *ref; /* which image; of a registry: tag or digest; NULL: the only one */
+	int disk_fd;     /* with an empty file system */
 	int64_t max_bytes, max_entries;
 	size_t max_memory; /* for names */
 };

@@ -14,7 +14,7 @@
 struct walk {
 	struct sp_layers *l;
 	struct sp_blobs *b;
-	bool registry; /* manifests have a place of their own there */
+	bool registry;               /* manifests have a place of their own there */
 	char digest[SP_DIGEST_SIZE]; /* of the document that the reference meant */
 	struct sp_oci_manifest manifest;
 	struct sp_oci_diffs diffs;
@@ -39,8 +39,8 @@ static struct sp_json *get_doc(struct walk *w, const char *name, const struct sp
 	}
 	if (sp_blobs_slurp(w->b, name, d ? (size_t)d->size : SP_OCI_DOC_MAX, text, e) < 0)
 		return NULL;
-	if (d && ((int64_t)text->len != d->size ||
-		  !sp_digest_is_of(d->digest, text->p, text->len))) {
+	if (d &&
+	    ((int64_t)text->len != d->size || !sp_digest_is_of(d->digest, text->p, text->len))) {
 		sp_fail(e, SP_FAIL, 0, "%s is not what its digest says", name);
 		return NULL;
 	}
@@ -107,8 +107,7 @@ static int from_manifest(struct walk *w, const struct sp_json *doc, struct sp_js
 		return -1;
 	blob_name(w->manifest.config.digest, name);
 	conf = get_doc(w, name, &w->manifest.config, &text, e);
-	if (!conf ||
-	    sp_oci_config_read(conf, w->manifest.nlayers, &w->diffs, &ours, e) < 0)
+	if (!conf || sp_oci_config_read(conf, w->manifest.nlayers, &w->diffs, &ours, e) < 0)
 		return -1;
 	if (apply_all(w, e) < 0)
 		return -1;
@@ -197,7 +196,8 @@ int sp_image_registry(struct sp_layers *l, struct sp_blobs *b, const char *ref,
 	sp_hash_add(h, text.p, text.len);
 	sp_hash_end(h, w->digest);
 	if (sp_digest_is_valid(ref) && strcmp(ref, w->digest) != 0)
-		return sp_fail(e, SP_FAIL, 0, "the registry's manifest has the digest %s", w->digest);
+		return sp_fail(e, SP_FAIL, 0, "the registry's manifest has the digest %s",
+			       w->digest);
 	return from_doc(w, doc, NULL, config, e);
 }
 

@@ -47,7 +47,8 @@ static int fail_archive(const struct walk *w, struct sp_err *e)
 static bool xattr_is_kept(const char *name)
 {
 	return sp_str_has_prefix(name, "user.") || !strcmp(name, "security.capability") ||
-	       !strcmp(name, "system.posix_acl_access") || !strcmp(name, "system.posix_acl_default");
+	       !strcmp(name, "system.posix_acl_access") ||
+	       !strcmp(name, "system.posix_acl_default");
 }
 
 /* Of a file that is open. Access control lists travel as the kernel gives them. */
@@ -181,8 +182,9 @@ static int put_one(struct walk *w, int dir, const char *name, const struct stat 
 		if (!S_ISDIR(st->st_mode))
 			archive_entry_linkify(w->links, &ae, &spare);
 		if (ae)
-			rc = put_entry(w, ae, archive_entry_hardlink(ae) || S_ISDIR(st->st_mode) ?
-				       -1 : fd, e);
+			rc = put_entry(w, ae,
+				       archive_entry_hardlink(ae) || S_ISDIR(st->st_mode) ? -1 : fd,
+				       e);
 	}
 	archive_entry_free(ae);
 	archive_entry_free(spare);
@@ -203,8 +205,8 @@ static int open_same(struct walk *w, int dir, const char *name, struct stat *st,
 		flags |= O_DIRECTORY;
 	*fd = openat(dir, name, flags);
 	if (*fd < 0)
-		return errno == ENOENT || errno == ELOOP || errno == ENOTDIR ? 0 :
-									       fail(w, "open", e);
+		return errno == ENOENT || errno == ELOOP || errno == ENOTDIR ? 0
+									     : fail(w, "open", e);
 	if (fstat(*fd, st) < 0)
 		return fail(w, "look at", e);
 	return st->st_ino == ino && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode));

@@ -22,21 +22,14 @@ struct filling {
 	const struct sp_roots *roots;
 	void (*progress)(int64_t bytes, const char *what, void *arg);
 	void *arg;
-	int64_t asked;
 };
 
-/* The store grows ahead of the import; where it cannot, the write fails and says so. */
-static void on_progress(int64_t bytes, const char *what, void *arg)
+/* The store grows ahead of what is written to the disk. */
+static int make_room(int64_t bytes, void *arg, struct sp_err *e)
 {
-	struct filling *f = arg;
-	struct sp_err e;
+	const struct filling *f = arg;
 
-	if (bytes > f->asked) {
-		f->asked = bytes + SP_IMAGE_STEP / 4;
-		sp_store_need(f->roots, SP_IMAGE_STEP, &e);
-	}
-	if (f->progress)
-		f->progress(bytes, what, f->arg);
+	return sp_store_need(f->roots, bytes, e);
 }
 
 static int fill(struct sp_task *t, struct filling *f, struct sp_json **config, int64_t *content,
@@ -48,8 +41,10 @@ static int fill(struct sp_task *t, struct filling *f, struct sp_json **config, i
 				.stdin_fd = 0,
 				.size = sp_json_i64(t->request, "size", 0),
 				.auth_file = sp_json_str(t->request, "auth_file"),
-				.progress = on_progress,
-				.progress_arg = f };
+				.progress = f->progress,
+				.progress_arg = f->arg,
+				.room = make_room,
+				.room_arg = f };
 	struct stat st;
 	char temp[40];
 

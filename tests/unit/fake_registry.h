@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,86 +58,102 @@ static void fake_body(int sock, size_t from, size_t to)
 	}
 }
 
-static void fake_answer(struct fake_talk *t)
+static void fake_head(int sock, const char *status, size_t length, const char *more)
 {
 	char line[1024];
-	const char *p = t->path;
-	int a = t->f->port[0], b = t->f->port[1];
 
 	snprintf(line, sizeof line,
-		 "HTTP/1.1 401 no\r\nContent-Length: 0\r\nConnection: close\r\n");
-	if (t->who == 'B' && strstr(p, "asks-too")) {
-		fake_say(t->sock, line);
-		fake_say(t->sock, "WWW-Authenticate: Basic realm=\"b\"\r\n\r\n");
-	} else if (t->who == 'B' || strstr(p, "/v2/open/")) {
-		snprintf(line, sizeof line,
-			 "HTTP/1.1 200 ok\r\nContent-Length: %d\r\nConnection: close\r\n\r\n",
-			 BODY_LEN);
-		fake_say(t->sock, line);
-		fake_body(t->sock, 0, BODY_LEN);
-	} else if (!strncmp(p, "/token", 6)) {
-		const char *token = strstr(p, "bad")    ? "{\"token\":\"a\\r\\nX: y\"}"
-				    : strstr(p, "none") ? "{}"
-							: "{\"token\":\"tok1\"}";
+		 "HTTP/1.1 %s\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n", status,
+		 length, more);
+	fake_say(sock, line);
+}
 
-		snprintf(line, sizeof line,
-			 "HTTP/1.1 200 ok\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
-			 strlen(token), token);
-		fake_say(t->sock, line);
-	} else if (strstr(p, "/v2/basic/") && strcmp(t->auth, "Basic am9lOnNlY3JldA==") != 0) {
-		fake_say(t->sock, line);
-		fake_say(t->sock, "WWW-Authenticate: Basic realm=\"r\"\r\n\r\n");
-	} else if (strstr(p, "/v2/token") && strcmp(t->auth, "Bearer tok1") != 0) {
-		fake_say(t->sock, line);
-		snprintf(line, sizeof line,
-			 "WWW-Authenticate: Bearer "
-			 "realm=\"http://127.0.0.1:%d/token%s\",service=\"s v\","
-			 "scope=\"repository:other:push\"\r\n\r\n",
-			 a,
+/* What wants a password or a token first: true where that was the answer. */
+static bool fake_refuses(const struct fake_talk *t)
+{
+	const char *p = t->path;
+	char more[512];
+
+	if (t->who == 'B' && strstr(p, "asks-too")) {
+		fake_head(t->sock, "401 no", 0, "WWW-Authenticate: Basic realm=\"b\"\r\n");
+		return true;
+	}
+	if (strstr(p, "/v2/basic/") && strcmp(t->auth, "Basic am9lOnNlY3JldA==") != 0) {
+		fake_head(t->sock, "401 no", 0, "WWW-Authenticate: Basic realm=\"r\"\r\n");
+		return true;
+	}
+	if (strstr(p, "/v2/token") && strcmp(t->auth, "Bearer tok1") != 0) {
+		snprintf(more, sizeof more,
+			 "WWW-Authenticate: Bearer realm=\"http://127.0.0.1:%d/token%s\","
+			 "service=\"s v\",scope=\"repository:other:push\"\r\n",
+			 t->f->port[0],
 			 strstr(p, "tokenbad")    ? "/bad"
 			 : strstr(p, "tokennone") ? "/none"
 						  : "");
-		fake_say(t->sock, line);
-	} else if (strstr(p, "/redirect")) {
-		snprintf(line, sizeof line,
-			 "HTTP/1.1 307 there\r\nLocation: http://127.0.0.1:%d/%s?sig=secret\r\n"
-			 "Content-Length: 0\r\nConnection: close\r\n\r\n",
-			 b, strstr(p, "asks-too") ? "asks-too" : "blob");
-		fake_say(t->sock, line);
-	} else if (strstr(p, "/circle")) {
-		fake_say(t->sock, "HTTP/1.1 302 round\r\nLocation: /circle\r\nContent-Length: 0\r\n"
-				  "Connection: close\r\n\r\n");
-	} else if (strstr(p, "/short")) {
-		size_t from = t->range[0] ? strtoul(t->range, NULL, 10) : 0;
-		size_t to = from ? BODY_LEN : BODY_LEN / 2;
+		fake_head(t->sock, "401 no", 0, more);
+		return true;
+	}
+	return false;
+}
 
-		snprintf(line, sizeof line,
-			 "HTTP/1.1 %s\r\nContent-Length: %zu\r\nContent-Range: bytes %zu-%d/%d\r\n"
-			 "Connection: close\r\n\r\n",
-			 from ? "206 part" : "200 ok", BODY_LEN - from, from, BODY_LEN - 1,
-			 BODY_LEN);
-		fake_say(t->sock, line);
-		fake_body(t->sock, from, to);
-	} else if (
-		strstr(p,
-		       "/again")) { /* breaks off, and begins at the front when asked for the rest */
-		snprintf(line, sizeof line, "HTTP/1.1 200 ok\r\nContent-Length: %d\r\n\r\n",
-			 BODY_LEN);
-		fake_say(t->sock, line);
+/* A body that breaks off in its middle; its rest when that is asked for. */
+static void fake_short(const struct fake_talk *t)
+{
+	size_t from = strtoul(t->range, NULL, 10);
+	char more[128];
+
+	snprintf(more, sizeof more, "Content-Range: bytes %zu-%d/%d\r\n", from, BODY_LEN - 1,
+		 BODY_LEN);
+	fake_head(t->sock, from ? "206 part" : "200 ok", BODY_LEN - from, more);
+	fake_body(t->sock, from, from ? BODY_LEN : BODY_LEN / 2);
+}
+
+static void fake_redirect(const struct fake_talk *t)
+{
+	char more[128];
+
+	snprintf(more, sizeof more, "Location: http://127.0.0.1:%d/%s?sig=secret\r\n",
+		 t->f->port[1], strstr(t->path, "asks-too") ? "asks-too" : "blob");
+	fake_head(t->sock, "307 there", 0, more);
+}
+
+static void fake_token(const struct fake_talk *t)
+{
+	const char *token = strstr(t->path, "bad")    ? "{\"token\":\"a\\r\\nX: y\"}"
+			    : strstr(t->path, "none") ? "{}"
+						      : "{\"token\":\"tok1\"}";
+
+	fake_head(t->sock, "200 ok", strlen(token), "");
+	fake_say(t->sock, token);
+}
+
+static void fake_answer(const struct fake_talk *t)
+{
+	const char *p = t->path;
+
+	if (fake_refuses(t))
+		return;
+	if (!strncmp(p, "/token", 6)) {
+		fake_token(t);
+	} else if (strstr(p, "/redirect")) {
+		fake_redirect(t);
+	} else if (strstr(p, "/circle")) {
+		fake_head(t->sock, "302 round", 0, "Location: /circle\r\n");
+	} else if (strstr(p, "/short")) {
+		fake_short(t);
+	} else if (strstr(p, "/again")) { /* breaks off; asked for the rest it begins anew */
+		fake_head(t->sock, "200 ok", BODY_LEN, "");
 		fake_body(t->sock, 0, BODY_LEN / 2);
 	} else if (strstr(p, "/busy")) {
-		fake_say(t->sock, "HTTP/1.1 429 slow down\r\nContent-Length: 0\r\n\r\n");
+		fake_head(t->sock, "429 slow down", 0, "");
 	} else if (strstr(p, "/broken")) {
-		fake_say(t->sock, "HTTP/1.1 500 oh\r\nContent-Length: 0\r\n\r\n");
+		fake_head(t->sock, "500 oh", 0, "");
 	} else if (strstr(p, "/empty")) {
-		fake_say(t->sock, "HTTP/1.1 200 ok\r\nContent-Length: 0\r\n\r\n");
-	} else if (!strstr(p, "/v2/basic/") && !strstr(p, "/v2/token")) {
-		fake_say(t->sock, "HTTP/1.1 404 none\r\nContent-Length: 4\r\n\r\nnone");
+		fake_head(t->sock, "200 ok", 0, "");
+	} else if (strstr(p, "/none/")) {
+		fake_head(t->sock, "404 none", 0, "");
 	} else {
-		snprintf(line, sizeof line,
-			 "HTTP/1.1 200 ok\r\nContent-Length: %d\r\nConnection: close\r\n\r\n",
-			 BODY_LEN);
-		fake_say(t->sock, line);
+		fake_head(t->sock, "200 ok", BODY_LEN, "");
 		fake_body(t->sock, 0, BODY_LEN);
 	}
 }

@@ -161,47 +161,57 @@ static void test_many(void)
 
 /* --- layers --- */
 
+static void lower_layer(struct kit *k)
+{
+	kit_begin(k, NULL);
+	kit_file(k, "keep", "1");
+	kit_file(k, "gone", "1");
+	kit_file(k, "tree/a/b/c", "1");
+	kit_file(k, "opaque/old", "1");
+	kit_file(k, "opaque/sub/old", "1");
+	kit_file(k, "late/old", "1");
+	kit_file(k, "again", "1");
+	kit_dir(k, "becomes-file", 0755);
+	kit_file(k, "becomes-file/x", "1");
+	kit_file(k, "becomes-folder", "1");
+	kit_dir(k, "merged", 0700);
+	kit_file(k, "merged/one", "1");
+	kit_file(k, "linked", "1");
+	kit_hard(k, "linked-too", "linked");
+}
+
+static void upper_layer(struct kit *k)
+{
+	kit_begin(k, NULL);
+	kit_file(k, ".wh.gone", "");
+	kit_file(k, ".wh.never-was", "");
+	kit_file(k, "tree/.wh.a", "");
+	kit_file(k, "opaque/.wh..wh..opq", "");
+	kit_file(k, "opaque/new", "2");
+	kit_file(k, "late/new", "2");
+	kit_file(k, "late/sub/new", "2");
+	kit_file(k, "late/.wh..wh..opq", "");
+	kit_file(k, "again", "2");
+	kit_file(k, ".wh.again", "");
+	kit_file(k, "becomes-file", "2");
+	kit_file(k, "becomes-file/.wh.x", "");
+	kit_dir(k, "becomes-folder", 0755);
+	kit_file(k, "becomes-folder/y", "2");
+	kit_dir(k, "merged", 0711);
+	kit_file(k, "merged/two", "2");
+	kit_file(k, ".wh.linked", "");
+	kit_file(k, ".wh..wh.plnk/1.2", "union");
+}
+
 static void test_whiteouts(void)
 {
 	struct disk d;
 	struct kit k;
 
 	disk_make(&d, 128);
-	kit_begin(&k, NULL);
-	kit_file(&k, "keep", "1");
-	kit_file(&k, "gone", "1");
-	kit_file(&k, "tree/a/b/c", "1");
-	kit_file(&k, "opaque/old", "1");
-	kit_file(&k, "opaque/sub/old", "1");
-	kit_file(&k, "late/old", "1");
-	kit_file(&k, "again", "1");
-	kit_dir(&k, "becomes-file", 0755);
-	kit_file(&k, "becomes-file/x", "1");
-	kit_file(&k, "becomes-folder", "1");
-	kit_dir(&k, "merged", 0700);
-	kit_file(&k, "merged/one", "1");
-	kit_file(&k, "linked", "1");
-	kit_hard(&k, "linked-too", "linked");
+	lower_layer(&k);
 	ok(disk_apply_kit(&d, &k, true, &e) == 0, "lower layer: %s", e.msg);
-	kit_begin(&k, NULL);
-	kit_file(&k, ".wh.gone", "");
-	kit_file(&k, ".wh.never-was", "");
-	kit_file(&k, "tree/.wh.a", "");
-	kit_file(&k, "opaque/.wh..wh..opq", "");
-	kit_file(&k, "opaque/new", "2");
-	kit_file(&k, "late/new", "2");
-	kit_file(&k, "late/sub/new", "2");
-	kit_file(&k, "late/.wh..wh..opq", "");
-	kit_file(&k, "again", "2");
-	kit_file(&k, ".wh.again", "");
-	kit_file(&k, "becomes-file", "2");
-	kit_file(&k, "becomes-file/.wh.x", "");
-	kit_dir(&k, "becomes-folder", 0755);
-	kit_file(&k, "becomes-folder/y", "2");
-	kit_dir(&k, "merged", 0711);
-	kit_file(&k, "merged/two", "2");
-	kit_file(&k, ".wh.linked", "");
-	kit_file(&k, ".wh..wh.plnk/1.2", "union");
+	upper_layer(&k);
 	ok(disk_apply_kit(&d, &k, true, &e) == 0, "upper layer: %s", e.msg);
 	ok(disk_close(&d), "clean");
 	ok(disk_has(&d, "keep", "1"), "what nobody names stays");

@@ -7,85 +7,85 @@
 
 static struct sp_err e;
 
+static const struct {
+	const char *text, *host, *port, *name, *tag, *auth;
+	bool plain;
+} good_refs[] = {
+	{ "docker://registry.example/a/b:1", "registry.example", "", "a/b", "1", "registry.example",
+	  false },
+	{ "docker://registry.example:5000/a", "registry.example", "5000", "a", "latest",
+	  "registry.example:5000", false },
+	{ "docker://debian", "registry-1.docker.io", "", "library/debian", "latest",
+	  "index.docker.io", false },
+	{ "docker://debian:12", "registry-1.docker.io", "", "library/debian", "12",
+	  "index.docker.io", false },
+	{ "docker://docker.io/debian", "registry-1.docker.io", "", "library/debian", "latest",
+	  "index.docker.io", false },
+	{ "docker://docker.io/team/app", "registry-1.docker.io", "", "team/app", "latest",
+	  "index.docker.io", false },
+	{ "docker://team/app", "registry-1.docker.io", "", "team/app", "latest", "index.docker.io",
+	  false },
+	{ "docker://localhost/x", "localhost", "", "x", "latest", "localhost", true },
+	{ "docker://localhost:5000/x", "localhost", "5000", "x", "latest", "localhost:5000", true },
+	{ "docker://127.1.2.3:5000/x", "127.1.2.3", "5000", "x", "latest", "127.1.2.3:5000", true },
+	{ "docker://[::1]:5000/x", "[::1]", "5000", "x", "latest", "[::1]:5000", true },
+	{ "docker+https://127.0.0.1:5000/x", "127.0.0.1", "5000", "x", "latest", "127.0.0.1:5000",
+	  false },
+	{ "docker+http://registry.example/x", "registry.example", "", "x", "latest",
+	  "registry.example", true },
+	{ "docker://192.0.2.1/a__b/c-d.e--f:T_.-9", "192.0.2.1", "", "a__b/c-d.e--f", "T_.-9",
+	  "192.0.2.1", false },
+};
+static const char *const bad_refs[] = {
+	"",
+	"debian",
+	"docker:/x",
+	"docker://",
+	"docker:///x",
+	"docker://h.example/",
+	"docker://h.example//x",
+	"docker://h.example/../x",
+	"docker://h.example/X",
+	"docker://h.example/x/",
+	"docker://h.example/x:",
+	"docker://h.example/x:.t",
+	"docker://h.example/x:a/b",
+	"docker://h.example/x@sha256:12",
+	"docker://h.example/x@md5:00000000000000000000000000000000",
+	"docker://h.example:/x",
+	"docker://h.example:70000/x",
+	"docker://h.example:5x/x",
+	"docker://user:pass@h.example/x",
+	"docker://user@h.example/x",
+	"docker://h example.com/x",
+	"docker://h.example/x?y",
+	"docker://h.example/x#y",
+	"docker://h.example/x\r\nHost: y",
+	"docker://[::1/x",
+	"docker://[fe80::1%25eth0]/x",
+	"docker://-h.example/x",
+	"docker://h..example/x",
+	"docker://h.example/a_-b",
+	"docker://h.example/.a",
+	"docker+http://x",
+};
+
 static void test_refs(void)
 {
-	static const struct {
-		const char *text, *host, *port, *name, *tag, *auth;
-		bool plain;
-	} good[] = {
-		{ "docker://registry.example/a/b:1", "registry.example", "", "a/b", "1",
-		  "registry.example", false },
-		{ "docker://registry.example:5000/a", "registry.example", "5000", "a", "latest",
-		  "registry.example:5000", false },
-		{ "docker://debian", "registry-1.docker.io", "", "library/debian", "latest",
-		  "index.docker.io", false },
-		{ "docker://debian:12", "registry-1.docker.io", "", "library/debian", "12",
-		  "index.docker.io", false },
-		{ "docker://docker.io/debian", "registry-1.docker.io", "", "library/debian",
-		  "latest", "index.docker.io", false },
-		{ "docker://docker.io/team/app", "registry-1.docker.io", "", "team/app", "latest",
-		  "index.docker.io", false },
-		{ "docker://team/app", "registry-1.docker.io", "", "team/app", "latest",
-		  "index.docker.io", false },
-		{ "docker://localhost/x", "localhost", "", "x", "latest", "localhost", true },
-		{ "docker://localhost:5000/x", "localhost", "5000", "x", "latest", "localhost:5000",
-		  true },
-		{ "docker://127.1.2.3:5000/x", "127.1.2.3", "5000", "x", "latest", "127.1.2.3:5000",
-		  true },
-		{ "docker://[::1]:5000/x", "[::1]", "5000", "x", "latest", "[::1]:5000", true },
-		{ "docker+https://127.0.0.1:5000/x", "127.0.0.1", "5000", "x", "latest",
-		  "127.0.0.1:5000", false },
-		{ "docker+http://registry.example/x", "registry.example", "", "x", "latest",
-		  "registry.example", true },
-		{ "docker://10.0.0.1/a__b/c-d.e--f:T_.-9", "10.0.0.1", "", "a__b/c-d.e--f", "T_.-9",
-		  "10.0.0.1", false },
-	};
-	static const char *const bad[] = {
-		"",
-		"debian",
-		"docker:/x",
-		"docker://",
-		"docker:///x",
-		"docker://h.example/",
-		"docker://h.example//x",
-		"docker://h.example/../x",
-		"docker://h.example/X",
-		"docker://h.example/x/",
-		"docker://h.example/x:",
-		"docker://h.example/x:.t",
-		"docker://h.example/x:a/b",
-		"docker://h.example/x@sha256:12",
-		"docker://h.example/x@md5:00000000000000000000000000000000",
-		"docker://h.example:/x",
-		"docker://h.example:70000/x",
-		"docker://h.example:5x/x",
-		"docker://user:pass@h.example/x",
-		"docker://user@h.example/x",
-		"docker://h example.com/x",
-		"docker://h.example/x?y",
-		"docker://h.example/x#y",
-		"docker://h.example/x\r\nHost: y",
-		"docker://[::1/x",
-		"docker://[fe80::1%25eth0]/x",
-		"docker://-h.example/x",
-		"docker://h..example/x",
-		"docker://h.example/a_-b",
-		"docker://h.example/.a",
-		"docker+http://x",
-	};
 	struct sp_ref r;
 
-	for (size_t i = 0; i < SP_NELEM(good); i++) {
-		int rc = sp_ref_parse(good[i].text, &r, &e);
+	for (size_t i = 0; i < SP_NELEM(good_refs); i++) {
+		int rc = sp_ref_parse(good_refs[i].text, &r, &e);
 
-		ok(rc == 0 && !strcmp(r.host, good[i].host) && !strcmp(r.port, good[i].port) &&
-			   !strcmp(r.name, good[i].name) && !strcmp(r.tag, good[i].tag) &&
-			   !strcmp(r.auth_key, good[i].auth) && r.plain == good[i].plain,
-		   "%s", good[i].text);
+		ok(rc == 0 && !strcmp(r.host, good_refs[i].host) &&
+			   !strcmp(r.port, good_refs[i].port) &&
+			   !strcmp(r.name, good_refs[i].name) && !strcmp(r.tag, good_refs[i].tag) &&
+			   !strcmp(r.auth_key, good_refs[i].auth) && r.plain == good_refs[i].plain,
+		   "%s", good_refs[i].text);
 	}
-	for (size_t i = 0; i < SP_NELEM(bad); i++)
-		ok(sp_ref_parse(bad[i], &r, &e) < 0 && e.code == SP_USAGE,
-		   "no reference %zu: %.30s", i, i == 23 ? "(header)" : bad[i]);
+	for (size_t i = 0; i < SP_NELEM(bad_refs); i++)
+		ok(sp_ref_parse(bad_refs[i], &r, &e) < 0 && e.code == SP_USAGE,
+		   "no reference %zu: %.30s", i, i == 23 ? "(header)" : bad_refs[i]);
 	ok(sp_ref_parse("docker://h.example/x:t@sha256:0123456789abcdef0123456789abcdef0123456789"
 			"abcdef0123456789abcdef",
 			&r, &e) == 0 &&

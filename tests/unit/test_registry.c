@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry's client against one that misbehaves: where credentials go, and where they do not. */
+/* The registry's client against one that misbehaves: where credentials go, and where not. */
 #include "fake_registry.h"
 
 #include <fcntl.h>
