@@ -74,39 +74,40 @@ try "space-exec counter python3 -c 'print(6*7)'"
 
 say 'A Python program in it that keeps a number in memory, and nowhere else'
 cat >counter.py <<'END'
-import os, socket, time
-os.mkfifo('/run/count')
+import os, socket
+os.mkfifo('/run/ask')
+os.mkfifo('/run/answer')
 n = 0
 while True:
-    with open('/run/count', 'w') as f:  # waits until somebody reads
-        n += 1
-        f.write(f'{socket.gethostname()} has counted to {n}\n')
-    time.sleep(0.05)
+    open('/run/ask').read()
+    n += 1
+    open('/run/answer', 'w').write(f'{socket.gethostname()} has counted to {n}\n')
 END
 try 'space-cp counter.py counter:/root/'
 try 'space-exec -d counter python3 /root/counter.py'
-try "space-exec counter sh -c 'until cat /run/count; do sleep 0.1; done 2>&-'"
-try 'space-exec counter cat /run/count'
+space-exec counter sh -c 'until [ -p /run/answer ]; do sleep 0.1; done'
+try "ask() { space-exec \$1 sh -c 'echo > /run/ask; cat /run/answer'; }"
+try 'ask counter'
+try 'ask counter'
 
 say 'A snapshot of it while it runs; it goes on'
 try 'space-snap -w --name halfway counter'
-try 'space-exec counter cat /run/count'
+try 'ask counter'
 
 say 'Three branches of the snapshot: machines of their own, all from the same number'
 try 'space-branch -w -n 3 --name way halfway'
-try 'space-exec way-1 cat /run/count'
-try 'space-exec way-2 cat /run/count'
-try 'space-exec way-3 cat /run/count'
+# shellcheck disable=SC2016 # for eval
+try 'for i in 1 2 3; do ask way-$i; done'
 
 say 'Then each goes its own way'
-try 'for i in 1 2 3 4; do space-exec way-2 cat /run/count; done'
-try 'space-exec way-3 cat /run/count'
+try 'for i in 1 2 3 4; do ask way-2; done'
+try 'ask way-3'
 
 say 'Paused to disk: no memory, no processor; and back'
 try 'space-pause -w counter'
 try 'space-ls counter'
 try 'space-resume -w counter'
-try 'space-exec counter cat /run/count'
+try 'ask counter'
 
 say 'What came from what, and what each stores for itself'
 try 'space-ls --tree'

@@ -113,10 +113,11 @@ space_unmount() {
 	if grep -q " $SPACE_STATE/store " /proc/self/mountinfo; then
 		umount "$SPACE_STATE/store" || return 1
 	fi
+	# A process that was just being confined can hold a copy of the mount for an instant.
 	while [ -n "$dev" ] && [ -n "$(_store_loop "$SPACE_STATE")" ]; do
-		[ $((tries += 1)) -le 50 ] || return 1
+		[ $((tries += 1)) -le 100 ] || return 1
 		losetup -d "$dev" 2>/dev/null || true
-		udevadm settle 2>/dev/null || true
+		read -r -t 0.1 <> <(:) || true
 	done
 }
 
@@ -210,10 +211,8 @@ assert_code() {
 	local want=$1
 
 	shift
-	run --separate-stderr "$@"
+	run "-$want" --separate-stderr "$@" && return 0
 	# shellcheck disable=SC2154 # run sets them
-	[ "$status" -eq "$want" ] && return 0
-	# shellcheck disable=SC2154 # run sets it
 	printf -- '-- exit status --\ncommand: %s\nwanted: %s\ngot: %s\nstdout: %s\nstderr: %s\n' \
 		"$*" "$want" "$status" "$output" "$stderr" >&2
 	return 1
@@ -292,9 +291,9 @@ wait_console() {
 	wait_match "${3:-60}" "$2" space-log -f "$1"
 }
 
-# wait_file FILE REGEX [SECONDS]: a line of a file on the host that grows.
+# wait_file FILE REGEX [SECONDS]: a line of a file on the host that grows, or is yet to come.
 wait_file() {
-	wait_match "${3:-60}" "$2" tail -n +1 -f "$1"
+	wait_match "${3:-60}" "$2" tail -n +1 -F "$1"
 }
 
 # wait_pid PID [SECONDS]: until a process that is not ours has ended.
