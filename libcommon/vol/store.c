@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sys/fd.h"
@@ -24,6 +25,8 @@
 #define RUN_DEFAULT "/run/space"
 #define SUBVOLUME_INO 256 /* BTRFS_FIRST_FREE_OBJECTID: the root folder of any subvolume */
 #define STORE_FORMAT 1
+#define DETACH_TRIES 40
+#define DETACH_MS 10
 
 bool sp_store_is_btrfs(int fd)
 {
@@ -182,30 +185,51 @@ void sp_roots_close(struct sp_roots *r)
 	sp_fd_close(&r->run);
 }
 
+/* A device that anyone has open goes with its last user. Whoever looks for a loop device opens each
+ * for a moment, so that is waited out; a copy of the mount in another namespace is not. */
 static int detach(const struct sp_place *p, struct sp_err *e)
 {
+	const struct timespec moment = { .tv_nsec = DETACH_MS * 1000000L };
 	sp_auto_fd img = openat(p->dir, SP_STORE_IMG, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	char dev[32];
-	int rc;
+	int i, rc = img < 0 ? 0 : 1;
 
-	if (img < 0)
-		return 0;
-	rc = sp_loop_find(img, dev, e);
-	if (rc <= 0)
-		return rc;
-	if (sp_loop_detach(dev, e) < 0)
-		return -1;
-	rc = sp_loop_find(img, dev, e);
+	for (i = 0; rc > 0 && i < DETACH_TRIES; i++) {
+		if (i > 0)
+			nanosleep(&moment, NULL);
+		rc = sp_loop_find(img, dev, e);
+		if (rc > 0 && sp_loop_detach(dev, e) < 0)
+			return -1;
+		if (rc > 0)
+			rc = sp_loop_find(img, dev, e);
+	}
 	if (rc > 0)
 		return sp_fail(e, SP_BUSY, 0, "'%s/%s' is still mounted in another namespace",
 			       p->path, SP_STORE_DIR);
 	return rc;
 }
 
+/* Whether it is whole, or of a format that we read, does not matter here. 1 mounted, 0 not. */
+static int is_mounted(const struct sp_place *p, struct sp_err *e)
+{
+	sp_auto_fd fd = openat(p->dir, SP_STORE_DIR,
+			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat in, out;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0 || fstat(fd, &in) < 0 || fstat(p->dir, &out) < 0)
+		return sp_fail(e, sp_code_of_errno(errno), errno, "open '%s/%s'", p->path,
+			       SP_STORE_DIR);
+	if (in.st_dev == out.st_dev)
+		return 0;
+	return sp_store_check_id(p, fd, e) < 0 ? -1 : 1;
+}
+
 static int close_down(struct sp_place *p, struct sp_err *e)
 {
 	sp_auto_fd lock = -1;
-	int fd = -1, rc;
+	int rc;
 
 	if (sp_place_open(p, false, e) < 0)
 		return e->code == SP_ABSENT ? 0 : -1;
@@ -214,10 +238,9 @@ static int close_down(struct sp_place *p, struct sp_err *e)
 		return -1;
 	if (!sp_fs_exists(p->dir, SP_STORE_IMG))
 		return 0; /* a subvolume stays where it is */
-	rc = sp_store_look(p, &fd, e);
+	rc = is_mounted(p, e);
 	if (rc < 0)
 		return -1;
-	sp_fd_close(&fd);
 	if (rc > 0 && sp_place_unmount(p, e) < 0)
 		return -1;
 	return detach(p, e);

@@ -179,7 +179,7 @@ undo:
 
 static void unmake_image(const struct sp_place *p)
 {
-	if (unlinkat(p->dir, SP_STORE_DIR, AT_REMOVEDIR) < 0 && errno != ENOENT)
+	if (unlinkat(p->dir, SP_STORE_DIR, AT_REMOVEDIR) < 0 && errno == EBUSY)
 		return; /* mounted still: not to be pulled away from under it */
 	unlinkat(p->dir, SP_STORE_IMG, 0);
 	unlinkat(p->dir, SP_STORE_ID, 0);

@@ -53,7 +53,7 @@ static bool is_abandoned(int dirfd, const char *name)
 
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return false;
-	age = sp_clock_real() - ((int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec);
+	age = sp_clock_real() - ((int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec);
 	if (!S_ISREG(st.st_mode))
 		return age > TMP_AGE_NS;
 	if (age < TMP_AGE_NS)
