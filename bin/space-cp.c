@@ -21,7 +21,7 @@ static const struct sp_opt opts[] = {
 	SP_OPT_JSON,
 };
 
-static const struct sp_tool tool = { "space-cp", "Copy files and trees into a sandbox or out of it.",
+static const struct sp_tool tool = { "space-cp", "Copy files into a sandbox or out of it.",
 				     "FROM TO",	 SP_ARG_GUESTPATH,
 				     opts,	 SP_NELEM(opts) };
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "api/session.h"
-#include "monitor/console.h"
 #include "sys/fd.h"
 #include "sys/proc.h"
 #include "text/opt.h"
@@ -49,7 +48,7 @@ static int print_new(int fd, uint64_t *at, bool escape, struct sp_err *e)
 	static char buf[65536];
 	long n;
 
-	while ((n = sp_console_read(fd, at, buf, sizeof buf, e)) > 0)
+	while ((n = sp_guest_console_read(fd, at, buf, sizeof buf, e)) > 0)
 		if (print(buf, (size_t)n, escape, e) < 0)
 			return -1;
 	return (int)n;

@@ -77,7 +77,7 @@ static int ask(struct sp_guest *g, struct sp_conn *c, enum sp_g_type type, const
 static int await(struct sp_conn *c, enum sp_g_type type, struct sp_err *e)
 {
 	const unsigned char *p;
-	struct sp_g_header h;
+	struct sp_g_header h = { 0 };
 
 	if (sp_conn_wait(c, SP_CONN_PATIENCE, &h, &p, e) < 0)
 		return -1;
@@ -111,7 +111,7 @@ static int drain(struct drain *d, const unsigned char *p, size_t n, struct sp_er
 static int receive(struct sp_conn *c, struct drain *d, struct sp_err *e)
 {
 	const unsigned char *p;
-	struct sp_g_header h;
+	struct sp_g_header h = { 0 };
 	uint64_t off, told = 0;
 	bool eof = false;
 
@@ -122,7 +122,7 @@ static int receive(struct sp_conn *c, struct drain *d, struct sp_err *e)
 			return 0;
 		if ((h.type != SP_G_DATA && h.type != SP_G_EOF) || eof || h.stream != 1 ||
 		    sp_frame_get_u64(p, h.len, &off) < 0 || off != d->got)
-			return sp_fail(e, SP_FAIL, 0, "the guest agent sent what has no place here");
+			return sp_fail(e, SP_FAIL, 0, "the guest agent spoke out of turn");
 		eof = h.type == SP_G_EOF;
 		if (!eof && drain(d, p + 8, h.len - 8, e) < 0)
 			return -1;
@@ -254,7 +254,7 @@ static int send_all(struct sp_conn *c, struct source *s, struct sp_err *e)
 	sp_auto_free unsigned char *buf = sp_xmalloc(CHUNK);
 	struct sending n = { 0 };
 	const unsigned char *p;
-	struct sp_g_header h;
+	struct sp_g_header h = { 0 };
 	int got;
 
 	if (await(c, SP_G_OPENED, e) < 0)
@@ -274,7 +274,7 @@ static int send_all(struct sp_conn *c, struct source *s, struct sp_err *e)
 			return 0;
 		if (got < 0 || h.type != SP_G_ACK || sp_frame_get_u64(p, h.len, &n.acked) < 0 ||
 		    n.acked > n.sent)
-			return sp_fail(e, SP_FAIL, 0, "the guest agent sent what has no place here");
+			return sp_fail(e, SP_FAIL, 0, "the guest agent spoke out of turn");
 	}
 }
 
@@ -282,7 +282,7 @@ static int send_all(struct sp_conn *c, struct source *s, struct sp_err *e)
 static int guest_mode(struct sp_guest *g, const char *path, uint32_t *mode, struct sp_err *e)
 {
 	const unsigned char *p;
-	struct sp_g_header h;
+	struct sp_g_header h = { 0 };
 	struct sp_conn c;
 	int rc = ask(g, &c, SP_G_STAT, path, NULL, e);
 
@@ -340,8 +340,9 @@ static bool is_folder_here(const char *path)
 	struct stat st;
 	size_t n = strlen(path);
 
-	return n && fstatat(AT_FDCWD, path, &st, path[n - 1] == '/' ? 0 : AT_SYMLINK_NOFOLLOW) == 0 &&
-	       S_ISDIR(st.st_mode);
+	if (!n || fstatat(AT_FDCWD, path, &st, path[n - 1] == '/' ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	return S_ISDIR(st.st_mode);
 }
 
 int sp_copy_in(struct sp_guest *g, struct sp_copy *cp, struct sp_err *e)

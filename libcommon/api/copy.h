@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying files and trees into and out of a guest, as cp -r does it: into a folder that exists, else
- * to that name. A copy does not outlive a pause: it fails, and can be made again. */
+/* Copying files and trees into and out of a guest, as cp -r does it: into a folder that exists,
+ * else to that name. A copy does not outlive a pause: it fails, and can be made again. */
 #ifndef SP_API_COPY_H
 #define SP_API_COPY_H
 
@@ -18,8 +18,8 @@ struct sp_copy {
 
 int sp_copy_out(struct sp_guest *g, struct sp_copy *c, struct sp_err *e);
 int sp_copy_in(struct sp_guest *g, struct sp_copy *c, struct sp_err *e);
-/* Takes "SANDBOX:PATH" apart: 1 and both parts (path "" becomes "/"), 0 it is a path here: no colon,
- * or a '/' before it, or what is before it is neither a valid id nor a valid name. */
+/* Takes "SANDBOX:PATH" apart: 1 and both parts (path "" becomes "/"); 0 it is a path here: no
+ * colon, or a '/' before it, or what is before it is neither a valid id nor a valid name. */
 int sp_copy_operand(const char *text, char sandbox[static SP_NAME_SIZE], const char **path);
 
 #endif

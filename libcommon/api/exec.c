@@ -235,6 +235,7 @@ int sp_exec_tell(int fd, int rc, const struct sp_exec_end *end, const struct sp_
 	if (rc < 0) {
 		err = sp_json_put_object(o, "error");
 		sp_json_put_str(err, "code", sp_code_name((int)failed->code));
+		sp_json_put_int(err, "exit", (int)failed->code);
 		sp_json_put_str(err, "message", failed->msg);
 	} else if (end->how == SP_EXEC_DETACHED) {
 		sp_json_put_str(o, "detached", end->proc);

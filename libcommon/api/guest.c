@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "api/table.h"
+#include "monitor/console.h"
 #include "monitor/ctl.h"
 #include "state/name.h"
 #include "state/record.h"
@@ -89,6 +90,11 @@ int sp_guest_console(const struct sp_guest *g, struct sp_err *e)
 	if (fd < 0)
 		return sp_fail(e, sp_code_of_errno(errno), errno, "open the console");
 	return fd;
+}
+
+long sp_guest_console_read(int fd, uint64_t *at, void *buf, size_t n, struct sp_err *e)
+{
+	return sp_console_read(fd, at, buf, n, e);
 }
 
 static int add_watch(struct sp_guest *g, int dirfd, const char *name, uint32_t events)

@@ -52,7 +52,7 @@ int sp_guest_ps(struct sp_guest *g, void (*fn)(const struct sp_guest_proc *p, vo
 	unsigned char mem[1];
 	struct sp_fields f;
 	struct sp_conn c;
-	struct sp_g_header h;
+	struct sp_g_header h = { 0 };
 	const unsigned char *p;
 	unsigned seen = 0;
 	int rc;
@@ -83,7 +83,7 @@ int sp_guest_kill(struct sp_guest *g, const char *proc, int sig, struct sp_err *
 	unsigned char mem[64];
 	struct sp_fields f;
 	struct sp_conn c;
-	struct sp_g_header h;
+	struct sp_g_header h = { 0 };
 	const unsigned char *p;
 	int rc;
 

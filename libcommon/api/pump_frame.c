@@ -115,7 +115,7 @@ static int on_frame(struct sp_pump *p, const struct sp_g_header *h, const unsign
 	case SP_G_LOST:
 		return sp_pump_lost(p, e);
 	default:
-		return sp_fail(e, SP_FAIL, 0, "the guest agent sent a frame that has no place here");
+		return sp_fail(e, SP_FAIL, 0, "the guest agent spoke out of turn");
 	}
 }
 

@@ -27,8 +27,10 @@ void sp_guest_free(struct sp_guest **g);
 #define sp_auto_guest __attribute__((cleanup(sp_guest_free))) struct sp_guest
 const char *sp_guest_id(const struct sp_guest *g);
 const struct sp_json *sp_guest_record(const struct sp_guest *g);
-/* Its console (monitor/console.h), to read; of any state. */
+/* Its console, to read; of any state. Reading moves *at on, past what is no longer kept; 0: nothing
+ * newer. The file grows by being written to, and has no name any more once the sandbox is gone. */
 int sp_guest_console(const struct sp_guest *g, struct sp_err *e);
+long sp_guest_console_read(int fd, uint64_t *at, void *buf, size_t n, struct sp_err *e);
 /* Readable when something about the sandbox may have changed: an inotify descriptor, made at the
  * first call and kept. */
 int sp_guest_watch(struct sp_guest *g, struct sp_err *e);
@@ -40,8 +42,8 @@ int sp_guest_watch(struct sp_guest *g, struct sp_err *e);
 uint64_t sp_guest_caps(void);
 
 struct sp_exec {
-	/* A new process: its arguments (none: the image's entrypoint and command), variables K=V on top
-	 * of the image's and the sandbox's, user and folder (NULL: the image's). */
+	/* A new process: its arguments (none: the image's entrypoint and command), variables K=V on
+	 * top of the image's and the sandbox's, user and folder (NULL: the image's). */
 	const char *const *argv;
 	size_t argc;
 	const char *const *env;
@@ -51,8 +53,8 @@ struct sp_exec {
 	/* Or an earlier one, when attach is set: from the oldest output kept, or from now on. */
 	bool attach, from_now;
 	char proc[SP_ID_SIZE]; /* id; made when empty */
-	bool input;            /* standard input is given to it; else it gets an end of file at once */
-	bool tty;              /* a terminal in the guest; ours goes raw while it is used for input */
+	bool input;            /* it gets our standard input; else an end of file at once */
+	bool tty;              /* a terminal in the guest; ours goes raw when it is the input */
 	void (*lost)(void *arg); /* told when a wait for the sandbox begins; may be NULL */
 	void *lost_arg;
 };
@@ -65,8 +67,8 @@ struct sp_exec_end {
 	char proc[SP_ID_SIZE]; /* id of the process */
 };
 
-/* Runs it on descriptors 0, 1 and 2. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to the
- * process (three of a kind within a second end the tool instead), SIGWINCH resizes. 0 with *end
+/* Runs it on descriptors 0, 1 and 2. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to
+ * the process (three of a kind within a second end the tool instead), SIGWINCH resizes. 0 with *end
  * filled, -1 when it failed on this side. */
 int sp_exec_run(struct sp_guest *g, const struct sp_exec *x, struct sp_exec_end *end,
 		struct sp_err *e);

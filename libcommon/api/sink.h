@@ -31,7 +31,7 @@ struct sp_sink {
 
 void sp_sink_init(struct sp_sink *s, int fd);
 void sp_sink_free(struct sp_sink *s);
-/* Bytes at off: what was had before is passed over, a gap is jumped. -1: more than a window waits. */
+/* Bytes at off: what was had before is passed over, a gap jumped. -1: more than a window waits. */
 int sp_sink_put(struct sp_sink *s, uint64_t off, const unsigned char *data, size_t n);
 void sp_sink_flush(struct sp_sink *s);
 /* Forgets what waits, to ask for it once more. */

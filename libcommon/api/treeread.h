@@ -11,10 +11,10 @@
 
 struct sp_treeread;
 
-/* path: as the user gave it; a link that it names itself is read as a link, unless it ends in '/'. */
+/* path: as the user gave it; a link that it names is read as a link, unless it ends in '/'. */
 struct sp_treeread *sp_treeread_new(const char *path, struct sp_err *e);
 void sp_treeread_free(struct sp_treeread **r);
-/* The next bytes, at most n; 0 at the end. -1: something could not be read, or changed meanwhile. */
+/* The next bytes, at most n; 0 at the end. -1: something could not be read, or has changed. */
 long sp_treeread_next(struct sp_treeread *r, void *buf, size_t n, struct sp_err *e);
 uint64_t sp_treeread_skipped(const struct sp_treeread *r);
 

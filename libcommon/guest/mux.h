@@ -43,7 +43,8 @@ void sp_mux_free(struct sp_mux **m);
 int sp_mux_fd(const struct sp_mux *m); /* an epoll descriptor: readable means call step */
 /* Does what can be done now; returns the events one at a time (call until SP_MUX_NONE). */
 enum sp_mux_event sp_mux_step(struct sp_mux *m, uint64_t *value);
-/* The channel is connected: begins the greeting. The time sent is the clock at the moment of sending. */
+/* The channel is connected (the descriptor is taken): begins the greeting. The time sent is the
+ * clock at the moment of sending. */
 int sp_mux_connect(struct sp_mux *m, int channel_fd, const struct sp_mux_welcome *w,
 		   struct sp_err *e);
 int sp_mux_freeze(struct sp_mux *m, uint32_t thaw_ms, struct sp_err *e);

@@ -11,12 +11,13 @@
 #include "sys/fd.h"
 #include "sys/fs.h"
 
-#define MAGIC "SPCONS1\n"
 #define HEAD 16 /* magic and total: what of the header is used */
+
+static const unsigned char magic[8] = { 'S', 'P', 'C', 'O', 'N', 'S', '1', '\n' };
 
 static void put_head(unsigned char head[static HEAD], uint64_t total)
 {
-	memcpy(head, MAGIC, 8);
+	memcpy(head, magic, sizeof magic);
 	for (int i = 0; i < 8; i++)
 		head[8 + i] = (unsigned char)(total >> (8 * i));
 }
@@ -27,7 +28,7 @@ static int64_t get_total(int fd)
 	unsigned char head[HEAD];
 	uint64_t total = 0;
 
-	if (sp_fd_pread(fd, head, sizeof head, 0) != HEAD || memcmp(head, MAGIC, 8) != 0)
+	if (sp_fd_pread(fd, head, sizeof head, 0) != HEAD || memcmp(head, magic, sizeof magic) != 0)
 		return -1;
 	for (int i = 0; i < 8; i++)
 		total |= (uint64_t)head[8 + i] << (8 * i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox without a machine: the real guest agent in its test mode, the real mux in a process that
- * stands for the monitor, a state root in /tmp. It can be paused, resumed, killed and removed as the
- * real one. What runs "in the guest" runs here. */
+/* A sandbox without a machine: the real guest agent in its test mode, the real mux in a process
+ * that stands for the monitor, a state root in /tmp. It can be paused, resumed, killed and removed
+ * as the real one. What runs "in the guest" runs here. */
 #ifndef SP_TESTS_GUEST_WORLD_H
 #define SP_TESTS_GUEST_WORLD_H
 
@@ -45,8 +45,8 @@ __attribute__((unused)) static void world_state(struct world *w, const char *sta
 	struct sp_err e;
 
 	snprintf(text, sizeof text,
-		 "{\"format\":1,\"id\":\"" WORLD_ID "\",\"state\":\"%s\",\"generation\":\"%u\"%s%s}",
-		 state, w->generation, config ? "," : "", config ? config : "");
+		 "{\"format\":1,\"id\":\"%s\",\"state\":\"%s\",\"generation\":\"%u\"%s%s}",
+		 WORLD_ID, state, w->generation, config ? "," : "", config ? config : "");
 	assert(sp_fs_replace(dir, "record.json", text, strlen(text), 0600, &e) == 0);
 }
 

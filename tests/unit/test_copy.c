@@ -64,8 +64,9 @@ static bool same(const char *a, const char *b)
 	char script[600];
 
 	snprintf(script, sizeof script,
-		 "list() { (cd $1 && find . -printf '%%p %%y %%m %%T@ %%l\\n' | sort; find . -type f "
-		 "| sort | xargs -r -d '\\n' sha256sum); }; list %s > A; list %s > B; cmp A B",
+		 "list() { (cd $1 && find . -printf '%%p %%y %%m %%T@ %%l\\n' | sort; "
+		 "find . -type f | sort | xargs -r -d '\\n' sha256sum); }; "
+		 "list %s > A; list %s > B; cmp A B",
 		 a, b);
 	return sh(script) == 0;
 }
@@ -74,9 +75,13 @@ static void test_operand(void)
 {
 	static const struct {
 		const char *text, *sandbox, *path;
-	} t[] = { { "box:/a", "box", "/a" },	{ "box:", "box", "/" },	 { "box:a:b", "box", "a:b" },
-		  { "./box:/a", NULL, NULL },	{ "a/b:c", NULL, NULL }, { "-", NULL, NULL },
-		  { WORLD_ID ":/x", WORLD_ID, "/x" }, { ":/a", NULL, NULL }, { "BOX:/a", NULL, NULL } };
+	} t[] = {
+		{ "box:/a", "box", "/a" },   { "box:", "box", "/" },
+		{ "box:a:b", "box", "a:b" }, { WORLD_ID ":/x", WORLD_ID, "/x" },
+		{ "./box:/a", NULL, NULL },  { "a/b:c", NULL, NULL },
+		{ ":/a", NULL, NULL },	     { "BOX:/a", NULL, NULL },
+		{ "-", NULL, NULL },
+	};
 	char sandbox[SP_NAME_SIZE];
 	const char *path;
 
@@ -93,8 +98,9 @@ static void test_operand(void)
 static void test_trees(void)
 {
 	assert(sh("mkdir -p here/src/sub/deep here/src/empty && cd here/src && echo one > one && "
-		  "head -c 3000000 /dev/urandom > sub/big && : > sub/none && ln -s ../one sub/link && "
-		  "ln -s /nowhere dangling && chmod 750 sub && chmod 600 one && chmod 755 sub/big && "
+		  "head -c 3000000 /dev/urandom > sub/big && : > sub/none && "
+		  "ln -s ../one sub/link && ln -s /nowhere dangling && chmod 750 sub && "
+		  "chmod 600 one && chmod 755 sub/big && "
 		  "touch -d '2001-02-03 04:05:06.789' one sub/deep && chmod 500 sub/deep") == 0);
 	ok(in("H/src", "G/new") == 0 && same("here/src", "guest/new"),
 	   "a tree in, to a new name: the same");
@@ -120,7 +126,8 @@ static void test_files(void)
 	   "a file in");
 	ok(in("H/src/one", "G/d") == 0 && sh("cmp -s here/src/one guest/d/one") == 0,
 	   "into a folder");
-	ok(in("H/src/one", "G/none/") < 0 && e.code == SP_CONFLICT, "to a folder that is not there");
+	ok(in("H/src/one", "G/none/") < 0 && e.code == SP_CONFLICT,
+	   "to a folder that is not there");
 	ok(in("H/src/one", "G/no/such") < 0 && e.code == SP_ABSENT, "below one that is not there");
 	ok(in("H/none", "G/") < 0 && e.code == SP_ABSENT, "a file that is not there");
 	ok(in("H/src/one", "G/file/") < 0, "a file as a folder");

@@ -364,7 +364,7 @@ static void test_pause(void)
 	gate = open(world_path(&w, "guest/gate"), O_WRONLY);
 	assert(write(gate, "go\n", 3) == 3);
 	close(gate);
-	is_str(slurp(c.out), "three\n", "a monitor that was killed in an operation: it goes on too");
+	is_str(slurp(c.out), "three\n", "a monitor killed in an operation: it goes on too");
 	r = finish(&c);
 	ok(exited(&r, 4), "with its exit code");
 

@@ -24,7 +24,8 @@ static void fresh(void)
 	char cmd[256];
 
 	snprintf(cmd, sizeof cmd,
-		 "cd %s && rm -rf out outside && mkdir out outside && echo old > outside/file", dir);
+		 "cd %s && rm -rf out outside && mkdir out outside && echo old > outside/file",
+		 dir);
 	if (system(cmd) != 0)
 		abort();
 	if (out >= 0)
