@@ -64,5 +64,6 @@ int sp_agent_main(char **argv, int channel, const char *root, const char *hooks)
 	else
 		sp_channel_greet(a);
 	sp_loop_run(a);
+	sp_proc_kill_all(a); /* a test leaves nothing behind */
 	return 0;
 }

@@ -187,6 +187,7 @@ void sp_proc_signal(struct sp_agent *a, struct sp_task *t, int signal);
 void sp_proc_resize(struct sp_task *t, const unsigned char *p, uint32_t len);
 void sp_proc_let_go(struct sp_agent *a, struct sp_task *t, bool exit_sent);
 void sp_proc_is_branch(struct sp_agent *a); /* those cut off start anew, detached */
+void sp_proc_kill_all(struct sp_agent *a);
 unsigned sp_proc_entry(const struct sp_agent *a, unsigned at, struct sp_fields *f);
 _Noreturn void sp_spawn_exec(const unsigned char *p, uint32_t len, const int fds[3], bool tty);
 

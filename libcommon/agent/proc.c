@@ -315,6 +315,12 @@ void sp_proc_kill(struct sp_agent *a, uint32_t chan, const unsigned char *p, uin
 		sp_channel_send(a, chan, SP_G_END, NULL);
 }
 
+void sp_proc_kill_all(struct sp_agent *a)
+{
+	for (unsigned i = 0; i < a->nprocs; i++)
+		signal_group(a->procs[i], a->procs[i]->pid, SIGKILL);
+}
+
 /* One process as an ENTRY; returns where to go on, or 0 after the last. */
 unsigned sp_proc_entry(const struct sp_agent *a, unsigned at, struct sp_fields *f)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guest agent's channel, processes and streams, from outside. */
+/* The guest agent's channel, from outside: greeting, loads, what is malformed, hooks. */
+#include <sys/stat.h>
+
 #include "agent_host.h"
 #include "tap.h"
 
 #define M2 "second-marker-xy"
 #define M3 "third-marker-123"
-#define MEG (1u << 20)
 
 static void greeting(void)
 {
@@ -34,18 +35,29 @@ static void greeting(void)
 static void reload(void)
 {
 	struct host h;
-	struct run *r, *again;
+	struct run *r, *again, *early;
+	struct sp_buf rest;
 	static const struct how held = { .proc = "pheld", .input = true };
 	unsigned char cut[] = { 0xff, 0, 0, 0, SP_G_DATA, 0, 0, 0, 9, 0, 0, 0, 'x', 'y' };
 
 	ok(host_boot(&h, NULL), "boot");
 	r = host_exec(&h, &held, SH("echo one; read x; echo got $x; read y; echo and $y"));
 	ok(host_until(&h, r->out[0].len == 4), "a process says something");
+	early = run_new(&h);
 	sp_buf_put(&h.out, cut, sizeof cut);
 	host_quiet(&h, 200);
 	/* Half of a frame is on its way when the machine is saved; the marker comes in two. */
 	host_reload(&h, 2, true, M2);
 	run_free(&h, r);
+	/* The marker alone at first: a session must wait for READY. */
+	sp_buf_init(&rest, 4096);
+	sp_buf_put(&rest, sp_buf_head(&h.out) + SP_G_MARKER_LEN,
+		   sp_buf_len(&h.out) - SP_G_MARKER_LEN);
+	h.out.len = SP_G_MARKER_LEN;
+	sp_frame_put(&h.out, early->chan, SP_G_PS, 0, NULL, 0);
+	ok(host_until(&h, early->failed) && early->code == SP_BUSY, "not ready after a marker");
+	sp_buf_put(&h.out, sp_buf_head(&rest), sp_buf_len(&rest));
+	sp_buf_free(&rest);
 	ok(host_reloaded(&h, 2, M2), "a marker in the middle of a frame is found");
 	ok(h.hellos == 2 && h.hello_generation == 1, "HELLO tells the generation acknowledged last");
 	again = host_attach(&h, "pheld", 4, 0);
@@ -107,239 +119,157 @@ static void marker_in_pieces(void)
 	host_stop(&h);
 }
 
-static void exec_simple(void)
+static void put_raw(struct host *h, uint32_t len, uint8_t type, uint8_t stream, uint16_t zero,
+		    uint32_t chan, const void *p, size_t n)
 {
-	static const struct how plain, typed = { .cwd = "/usr", .env = "FOO=b r" };
-	struct host h;
-	struct run *r;
+	unsigned char head[SP_G_HEADER] = { (unsigned char)len, (unsigned char)(len >> 8),
+					    (unsigned char)(len >> 16), (unsigned char)(len >> 24),
+					    type, stream, (unsigned char)zero, 0,
+					    (unsigned char)chan, (unsigned char)(chan >> 8) };
 
-	ok(host_boot(&h, NULL), "boot");
-	r = host_exec(&h, &plain, ARGV("true"));
-	ok(host_until(&h, r->exited) && r->status == 0 && r->eof[0] && r->eof[1], "true");
-	run_close(&h, r);
-	r = host_exec(&h, &plain, ARGV("sh", "-c", "exit 255"));
-	ok(host_until(&h, r->exited) && WEXITSTATUS(r->status) == 255, "status 255");
-	run_close(&h, r);
-	r = host_exec(&h, &plain, SH("kill -9 $$"));
-	ok(host_until(&h, r->exited) && WIFSIGNALED(r->status) && WTERMSIG(r->status) == 9,
-	   "killed by a signal");
-	run_close(&h, r);
-	r = host_exec(&h, &typed, SH("echo $PWD $FOO; echo $PATH >&2; test -n \"$HOME$USER$SHELL\""));
-	ok(host_until(&h, r->exited) && r->status == 0, "environment is set");
-	is_str(r->out[0].p, "/usr b r\n", "folder and variable");
-	is_str(r->out[1].p, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n", "PATH");
-	run_close(&h, r);
-	r = host_exec(&h, &plain, SH("ls /proc/self/fd; grep -E 'Sig(Blk|Ign)' /proc/self/status"));
-	ok(host_until(&h, r->exited), "descriptors");
-	ok(strcmp(r->out[0].p, "0\n1\n2\n3\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n") == 0,
-	   "nothing of the agent's is inherited");
-	run_close(&h, r);
-	r = host_exec(&h, &plain, ARGV("cat"));
-	ok(host_until(&h, r->exited) && r->status == 0, "without input, input is empty");
-	run_close(&h, r);
-	ok(!h.broken && host_stop(&h) == 0, "nothing else was said");
+	sp_buf_put(&h->out, head, sizeof head);
+	sp_buf_put(&h->out, p, n);
 }
 
-static void exec_refused(void)
+static bool lives(struct host *h)
 {
-	static const struct how plain, nobody = { .user = "no-such-user" },
-				       nowhere = { .cwd = "/no/such/folder" },
-				       bad_id = { .proc = "../x" };
-	struct host h;
-	struct run *r;
-
-	ok(host_boot(&h, NULL), "boot");
-	r = host_exec(&h, &plain, ARGV("no-such-program-here"));
-	ok(host_until(&h, r->exited) && r->status == 127 << 8, "no such program: 127");
-	is_str(r->out[1].p, "space-guest: cannot run 'no-such-program-here': No such file or directory\n",
-	       "and a line that says so");
-	run_close(&h, r);
-	r = host_exec(&h, &plain, ARGV("/etc/passwd"));
-	ok(host_until(&h, r->exited) && r->status == 126 << 8, "not executable: 126");
-	run_close(&h, r);
-	r = host_exec(&h, &nobody, ARGV("true"));
-	ok(host_until(&h, r->exited) && r->status == 126 << 8 && strstr(r->out[1].p, "no-such-user"),
-	   "no such user: 126");
-	run_close(&h, r);
-	r = host_exec(&h, &nowhere, ARGV("true"));
-	ok(host_until(&h, r->exited) && r->status == 126 << 8 && strstr(r->out[1].p, "/no/such"),
-	   "no such folder: 126");
-	run_close(&h, r);
-	r = host_exec(&h, &bad_id, ARGV("true"));
-	ok(host_until(&h, r->failed) && r->code == SP_USAGE, "an id that is none");
-	run_free(&h, r);
-	host_stop(&h);
+	h->metrics = false;
+	sp_frame_put(&h->out, 0, SP_G_METRICS, 0, NULL, 0);
+	return host_until(h, h->metrics) && h->mem_total > 0;
 }
 
-static void users(void)
-{
-	static const struct how nobody = { .user = "nobody" }, both = { .user = "nobody:daemon" },
-				       numbers = { .user = "12345:54321" };
-	struct host h;
-	struct run *r;
-
-	if (geteuid() != 0) {
-		ok(true, "users # SKIP not root");
-		return;
-	}
-	ok(host_boot(&h, NULL), "boot");
-	r = host_exec(&h, &nobody, SH("id -un; id -gn; id -Gn; echo $HOME $USER $LOGNAME"));
-	host_until(&h, r->exited);
-	is_str(r->out[0].p, "nobody\nnogroup\nnogroup\n/nonexistent nobody nobody\n", "by name");
-	run_close(&h, r);
-	r = host_exec(&h, &both, SH("id -un; id -gn; id -Gn"));
-	host_until(&h, r->exited);
-	is_str(r->out[0].p, "nobody\ndaemon\ndaemon\n", "name and group");
-	run_close(&h, r);
-	r = host_exec(&h, &numbers, SH("id -u; id -g; id -G; echo $HOME"));
-	host_until(&h, r->exited);
-	is_str(r->out[0].p, "12345\n54321\n54321\n/\n", "numbers");
-	run_close(&h, r);
-	host_stop(&h);
-}
-
-static void streams(void)
+static void malformed(void)
 {
 	static const struct how input = { .input = true };
-	unsigned char *data = sp_xmalloc(10 * MEG);
-	uint64_t x = 88172645463325252ull;
 	struct host h;
 	struct run *r;
-	int64_t end;
 
-	for (size_t i = 0; i < 10 * MEG / 8; i++) {
-		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		memcpy(data + 8 * i, &x, 8);
-	}
 	ok(host_boot(&h, NULL), "boot");
+	for (int type = 0; type < 256; type++) {
+		put_raw(&h, 3, (uint8_t)type, 0, 0, 0, "\1\2\3", 3);
+		put_raw(&h, 3, (uint8_t)type, 0, 0, 60000, "\1\2\3", 3);
+		put_raw(&h, 0, (uint8_t)type, 9, 0, 60001, "", 0);
+		host_step(&h, 0);
+	}
+	ok(lives(&h), "frames of every type with nonsense in them");
 	r = host_exec(&h, &input, ARGV("cat"));
-	end = now_ms() + WAIT_MS;
-	while (r->in_end < 10 * MEG && now_ms() < end) {
-		size_t n = 10 * MEG - r->in_end < 30000 ? 10 * MEG - r->in_end : 30000;
-
-		if (r->in_end + n - r->in_acked <= SP_G_WINDOW && sp_buf_space(&h.out) > MEG)
-			run_input(&h, r, data + r->in_end, n);
-		else
-			host_step(&h, 100);
-	}
-	run_input_eof(&h, r);
-	ok(host_until(&h, r->exited) && r->status == 0, "10 MB go through cat");
-	ok(r->out[0].len == 10 * MEG && fnv(r->out[0].p, r->out[0].len) == fnv(data, 10 * MEG),
-	   "whole, both ways");
-	ok(!r->torn && r->got[0] == 10 * MEG, "with offsets that fit");
-	run_close(&h, r);
-	free(data);
-	host_stop(&h);
-}
-
-static void windows(void)
-{
-	static const struct how quiet = { .no_acks = true }, input = { .input = true };
-	static char big[65000];
-	struct host h;
-	struct run *r, *other;
-
-	ok(host_boot(&h, NULL), "boot");
-	r = host_exec(&h, &quiet, ARGV("head", "-c", "1000000", "/dev/zero"));
-	host_quiet(&h, 300);
-	ok(r->got[0] == SP_G_WINDOW && !r->exited, "output stops at the window");
-	other = host_exec(&h, &input, SH("sleep 0.3; exec cat >/dev/null"));
-	ok(host_until(&h, other->opened), "others go on");
-	sp_frame_put_u64(&h.out, r->chan, SP_G_ACK, 1, 100);
-	host_quiet(&h, 300);
-	ok(r->got[0] == SP_G_WINDOW + 100, "an acknowledgement opens it just as far");
-	r->no_acks = false;
-	sp_frame_put_u64(&h.out, r->chan, SP_G_ACK, 1, r->got[0]);
-	ok(host_until(&h, r->exited) && r->got[0] == 1000000 && !r->torn, "then all comes");
-	for (int i = 0; i < 4; i++)
-		run_input(&h, other, big, sizeof big);
-	ok(host_until(&h, other->in_acked == 4 * sizeof big), "input is acknowledged as it is read");
-	sp_frame_put_u64(&h.out, other->chan, SP_G_ACK, 1, 12345);
-	ok(host_until(&h, other->failed) && other->code == SP_USAGE,
-	   "an acknowledgement of what was not sent ends the session");
-	run_free(&h, other);
-	other = host_exec(&h, &input, ARGV("sleep", "5"));
-	for (int i = 0; i < 8; i++)
-		run_input(&h, other, big, sizeof big);
-	ok(host_until(&h, other->failed), "input beyond the window ends the session");
-	run_free(&h, other);
-	r = host_exec(&h, &input, SH("exec <&-; sleep 0.2; echo done"));
-	for (int i = 0; i < 3; i++)
-		run_input(&h, r, big, sizeof big);
-	ok(host_until(&h, r->exited) && r->status == 0, "input that nobody reads does no harm");
-	host_stop(&h);
-}
-
-static void detached(void)
-{
-	static const struct how d = { .proc = "pdetached", .detach = true };
-	struct host h;
-	struct run *r;
-
-	ok(host_boot(&h, NULL), "boot");
-	r = host_exec(&h, &d, SH("echo begin; head -c 600000 /dev/zero; echo end; exit 3"));
-	ok(host_until(&h, r->ended) && r->opened && strcmp(r->proc, "pdetached") == 0 && r->pid,
-	   "begun detached: OPENED, END");
+	ok(host_until(&h, r->opened), "a session");
+	put_raw(&h, 4, SP_G_DATA, 0, 0, r->chan, "abcd", 4);
+	ok(host_until(&h, r->failed) && r->code == SP_USAGE, "input without an offset");
 	run_free(&h, r);
-	r = host_exec(&h, &d, ARGV("true"));
-	ok(host_until(&h, r->failed) && r->code == SP_CONFLICT, "the same id again is a conflict");
+	r = host_exec(&h, &input, ARGV("cat"));
+	r->in_end = 77;
+	run_input(&h, r, "x", 1);
+	ok(host_until(&h, r->failed) && r->code == SP_USAGE, "input at the wrong offset");
 	run_free(&h, r);
-	ok(proc_ends(&h, "pdetached"), "it ends by itself, its output dropped");
-	r = host_attach(&h, "pdetached", 0, 0);
-	ok(host_until(&h, r->exited) && WEXITSTATUS(r->status) == 3, "attach later tells the end");
-	ok(r->first[0] == 600010 - SP_G_WINDOW && r->got[0] == 600010 &&
-		   strcmp(r->out[0].p + SP_G_WINDOW - 4, "end\n") == 0,
-	   "the oldest bytes are a gap, the newest are there");
-	run_close(&h, r);
-	r = host_attach(&h, "pdetached", 0, 0);
-	ok(host_until(&h, r->failed) && r->code == SP_ABSENT, "an end that was told is forgotten");
-	host_stop(&h);
-}
-
-static void branch(void)
-{
-	static const struct how quiet = { .proc = "pbranch", .no_acks = true };
-	struct host h;
-	struct run *r;
-
-	ok(host_boot(&h, NULL), "boot");
-	r = host_exec(&h, &quiet, SH("head -c 700000 /dev/zero; echo end"));
-	host_quiet(&h, 300);
-	ok(r->got[0] == SP_G_WINDOW, "the ring is full");
+	r = host_exec(&h, &input, ARGV("cat"));
+	put_raw(&h, 5, SP_G_EXEC, 0, 0, r->chan, "\xc\0\0\0\0", 5);
+	ok(host_until(&h, r->failed), "a second request on an open session");
+	run_free(&h, r);
+	r = host_exec(&h, &input, ARGV("cat"));
+	put_raw(&h, 0, 200, 0, 0, r->chan, "", 0);
+	ok(host_until(&h, r->failed), "a type that no session knows");
+	run_free(&h, r);
+	ok(lives(&h), "each lost its session alone");
+	put_raw(&h, SP_G_PAYLOAD + 1, SP_G_METRICS, 0, 0, 0, "", 0);
+	host_quiet(&h, 50);
 	host_reload(&h, 2, true, M2);
-	run_free(&h, r);
-	ok(host_reloaded(&h, 2, M2), "a resume");
-	host_quiet(&h, 200);
-	r = host_attach(&h, "pbranch", SP_G_WINDOW - 10, 0);
-	r->no_acks = true;
-	host_quiet(&h, 300);
-	ok(r->first[0] == SP_G_WINDOW - 10, "loses nothing");
-	host_reload(&h, 3, false, M3);
-	run_free(&h, r);
-	ok(host_reloaded(&h, 3, M3), "a branch");
-	ok(proc_ends(&h, "pbranch"), "nobody holds it up there");
-	r = host_attach(&h, "pbranch", 0, 0);
-	ok(host_until(&h, r->exited) && r->first[0] == 700004 - SP_G_WINDOW && !r->torn,
-	   "goes on detached");
+	ok(host_reloaded(&h, 2, M2) && lives(&h), "a frame too long: the next marker heals it");
+	put_raw(&h, 0, SP_G_METRICS, 0, 1, 0, "", 0);
+	host_quiet(&h, 50);
+	host_reload(&h, 3, true, M3);
+	ok(host_reloaded(&h, 3, M3) && lives(&h), "reserved bits: as well");
 	host_stop(&h);
 }
 
-static void attach_twice(void)
+static void write_script(const char *dir, const char *name, const char *text, mode_t mode)
 {
-	static const struct how d = { .proc = "ptwice", .input = true };
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	f = fopen(path, "we");
+	if (!f || fputs(text, f) < 0 || fclose(f) || chmod(path, mode))
+		abort();
+}
+
+static void hooks(void)
+{
+	char dir[] = "/tmp/space-hooks-XXXXXX", path[128], line[256] = "", command[64];
 	struct host h;
-	struct run *r, *other;
+	FILE *f;
+
+	if (!mkdtemp(dir))
+		abort();
+	snprintf(path, sizeof path, "%s/log", dir);
+	write_script(dir, "20-second", "#!/bin/sh\necho second >>${0%/*}/log\nexit 1\n", 0755);
+	write_script(dir, "25-c", "#!/bin/sh\necho c >>${0%/*}/log\n", 0755);
+	write_script(dir, "17-a", "#!/bin/sh\necho a >>${0%/*}/log\n", 0755);
+	write_script(dir, "19-b", "#!/bin/sh\necho b >>${0%/*}/log\n", 0755);
+	write_script(dir, "10-first",
+		     "#!/bin/sh\necho $SPACE_SAME $SPACE_GENERATION $SPACE_ID $SPACE_HOSTNAME "
+		     ">>${0%/*}/log\n",
+		     0755);
+	write_script(dir, "15-not-executable", "#!/bin/sh\necho no >>${0%/*}/log\n", 0644);
+	write_script(dir, ".hidden", "#!/bin/sh\necho no >>${0%/*}/log\n", 0755);
+	write_script(dir, "30-no-program", "#!/no/such/thing\n", 0755);
+	ok(host_boot(&h, dir), "boot");
+	ok(h.ready_failed == 2, "hooks that failed are counted");
+	host_reload(&h, 1, false, M2);
+	ok(host_reloaded(&h, 1, M2) && h.ready_failed == 2 && h.readies == 2,
+	   "the same generation again: told again");
+	host_reload(&h, 2, true, M3);
+	ok(host_reloaded(&h, 2, M3), "a resume");
+	f = fopen(path, "re");
+	for (int i = 0; f && i < 10; i++)
+		if (!fgets(line + strlen(line), (int)(sizeof line - strlen(line)), f))
+			break;
+	if (f)
+		fclose(f);
+	is_str(line,
+	       "0 1 s0123456789abcdefghij never-set\na\nb\nsecond\nc\n"
+	       "1 2 s0123456789abcdefghij never-set\na\nb\nsecond\nc\n",
+	       "in order, once a generation, told what happened");
+	write_script(dir, "40-hangs", "#!/bin/sh\nsleep 60\n", 0755);
+	host_reload(&h, 3, true, M2);
+	host_quiet(&h, 300);
+	ok(h.ready_generation == 2 && h.hellos == 4, "a hook that hangs holds READY up");
+	memcpy(h.marker, M2, SP_G_MARKER_LEN);
+	unlink(strcat(strcpy(path, dir), "/40-hangs"));
+	host_reload(&h, 4, true, M3);
+	ok(host_reloaded(&h, 4, M3), "but not the next load");
+	host_stop(&h);
+	snprintf(command, sizeof command, "rm -rf %s", dir);
+	ok(system(command) == 0, "cleaned up");
+}
+
+static void freezing(void)
+{
+	unsigned char mem[16];
+	struct sp_fields f;
+	struct host h;
 
 	ok(host_boot(&h, NULL), "boot");
-	r = host_exec(&h, &d, ARGV("cat"));
-	ok(host_until(&h, r->opened), "begun");
-	other = host_attach(&h, "ptwice", 0, 0);
-	ok(host_until(&h, other->opened && r->failed) && r->code == SP_CONFLICT,
-	   "the one who attaches last has it");
-	run_input(&h, other, "x", 1);
-	run_input_eof(&h, other);
-	ok(host_until(&h, other->exited) && strcmp(other->out[0].p, "x") == 0, "and its end");
-	host_stop(&h);
+	sp_fields_begin(&f, mem, sizeof mem);
+	sp_fields_add_u64(&f, SP_T_VALUE, 200);
+	sp_frame_put(&h.out, 0, SP_G_FREEZE, 0, mem, (uint32_t)f.len);
+	ok(host_until(&h, h.frozen >= 0) && h.frozen == 0, "FROZEN");
+	sp_frame_put(&h.out, 0, SP_G_FREEZE, 0, mem, (uint32_t)f.len);
+	ok(host_until(&h, h.frozen > 0) && h.frozen == EBUSY, "not twice");
+	sp_frame_put(&h.out, 0, SP_G_THAW, 0, NULL, 0);
+	ok(host_until(&h, h.thawed >= 0) && h.thawed == 0, "THAWED");
+	h.frozen = -1;
+	sp_frame_put(&h.out, 0, SP_G_FREEZE, 0, mem, (uint32_t)f.len);
+	ok(host_until(&h, h.frozen == 0), "frozen again");
+	for (int i = 0; i < 100; i++) {
+		h.frozen = -1;
+		host_quiet(&h, 50);
+		sp_frame_put(&h.out, 0, SP_G_FREEZE, 0, mem, (uint32_t)f.len);
+		if (host_until(&h, h.frozen >= 0) && h.frozen == 0)
+			break;
+	}
+	ok(h.frozen == 0, "nobody thawed it: it did by itself");
+	ok(lives(&h) && host_stop(&h) == 0, "and the agent goes on");
 }
 
 int main(void)
@@ -348,13 +278,8 @@ int main(void)
 	greeting();
 	reload();
 	marker_in_pieces();
-	exec_simple();
-	exec_refused();
-	users();
-	streams();
-	windows();
-	detached();
-	branch();
-	attach_twice();
+	malformed();
+	hooks();
+	freezing();
 	return tap_done();
 }
