@@ -3,13 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "jail/jail.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/fs.h"
-#include "sys/lock.h"
 
 #define SLOTS "/run/space-uids"
 
@@ -33,11 +34,14 @@ int sp_jail_slot_take(struct sp_jail_slot *out, struct sp_err *e)
 	for (i = 0; i < SP_JAIL_SLOTS; i++) {
 		n = (uint32_t)(((uint64_t)start + i) % SP_JAIL_SLOTS);
 		snprintf(name, sizeof name, "%u", n);
-		fd = sp_lock_take(dir, name, 0, e);
-		if (fd < 0 && e->code == SP_BUSY)
-			continue;
+		/* read-only: the processes that hold the slot inherit it, and can write nothing there */
+		fd = openat(dir, name, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0)
-			return sp_wrap(e, "user id slot");
+			return sp_fail(e, sp_code_of_errno(errno), errno, "user id slot %u", n);
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+			close(fd);
+			continue;
+		}
 		out->fd = fd;
 		out->uid[0] = SP_JAIL_UID_BASE + 2 * n;
 		out->uid[1] = out->uid[0] + 1;

@@ -129,7 +129,9 @@ static void try_fds(void)
 
 static void walk(const char *path, int depth)
 {
-	DIR *d = opendir(path);
+	/* a link to a folder shows nothing that its target does not */
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	char sub[512];
 
