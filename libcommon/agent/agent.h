@@ -57,7 +57,7 @@ void sp_watch_close(struct sp_agent *a, struct sp_watch *w);
 int sp_timer_set(struct sp_agent *a, struct sp_timer *t, int64_t ms,
 		 void (*fired)(struct sp_agent *a)); /* ms 0: off */
 /* fork with the signals of a fresh program in the child (0 is returned there). In the parent the
- * pid; *out stays valid until ended was called; set its ended to NULL when nobody waits any more. */
+ * pid; *out is valid until ended was called; set its ended to NULL when nobody waits any more. */
 pid_t sp_child_fork(struct sp_agent *a, void (*ended)(struct sp_agent *, void *, int), void *owner,
 		    struct sp_child **out);
 /* In a child that does not exec: its three descriptors (-1: /dev/null), no others. */
@@ -76,9 +76,9 @@ struct sp_channel {
 	unsigned char marker[SP_G_MARKER_LEN]; /* looked for in all that comes */
 	unsigned char tail[SP_G_MARKER_LEN - 1];
 	size_t tail_len;
-	bool cold;     /* no WELCOME came yet */
-	bool greeted;  /* ours was sent: the port may be read */
-	bool synced;   /* their marker came: bytes are frames */
+	bool cold;    /* no WELCOME came yet */
+	bool greeted; /* ours was sent: the port may be read */
+	bool synced;  /* their marker came: bytes are frames */
 	bool readable, writable;
 };
 
@@ -254,8 +254,8 @@ void sp_metrics_send(struct sp_agent *a);
 /* Boot */
 
 struct sp_settle {
-	struct sp_watch notify;  /* READY=1 of the image's init */
-	struct sp_watch events;  /* processes that begin and end */
+	struct sp_watch notify; /* READY=1 of the image's init */
+	struct sp_watch events; /* processes that begin and end */
 	struct sp_timer quiet, limit;
 };
 #define SP_SETTLE_SOCKET "@org.space.agent.init"
@@ -284,10 +284,10 @@ struct sp_agent {
 	int console;
 	bool boot; /* started as /init: this machine's clock, names and file systems are ours */
 	bool pid1;
-	bool settles;         /* an init of the image's own begins: HELLO waits for it */
+	bool settles; /* an init of the image's own begins: HELLO waits for it */
 	bool init_is_systemd;
 	bool stop;
-	bool ready; /* READY was sent: sessions may be opened */
+	bool ready;        /* READY was sent: sessions may be opened */
 	const char *hooks; /* folder; NULL: none */
 	struct sp_watch signals;
 	struct sp_child *children;
@@ -302,7 +302,7 @@ struct sp_agent {
 	struct sp_power power;
 };
 
-/* Runs the agent: as /init of a machine, or (channel >= 0) on an inherited descriptor, for tests. */
+/* Runs the agent: as /init of a machine, or (channel >= 0) on an inherited socket, for tests. */
 int sp_agent_main(char **argv, int channel, const char *root, const char *hooks);
 
 #endif

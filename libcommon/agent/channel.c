@@ -72,8 +72,7 @@ void sp_channel_greet(struct sp_agent *a)
 	sp_fields_begin(&f, mem, sizeof mem);
 	sp_fields_add_u32(&f, SP_T_VERSION, SP_G_VERSION);
 	sp_fields_add_u64(&f, SP_T_GENERATION, a->resume.acked);
-	sp_fields_add_u64(&f, SP_T_VALUE,
-			  (uint64_t)up.tv_sec * 1000000000u + (uint64_t)up.tv_nsec);
+	sp_fields_add_u64(&f, SP_T_VALUE, (uint64_t)up.tv_sec * 1000000000u + (uint64_t)up.tv_nsec);
 	sp_channel_send(a, 0, SP_G_HELLO, &f);
 	ch->greeted = true;
 }
@@ -151,10 +150,10 @@ static void on_hang_up(struct sp_agent *a)
 		a->stop = true; /* an inherited socket never comes back */
 		return;
 	}
-	/* A hang-up says nothing about bytes: the kernel learns of connections in a work queue of its
-	 * own, so that bytes of the next connection can be read before it, and this is reported after
-	 * its marker came. The marker alone tells. Only of the first greeting a part may be lost with
-	 * a connection: it is said again. */
+	/* A hang-up says nothing about bytes: the kernel learns of connections in a work queue of
+	 * its own, so that bytes of the next connection can be read before it, and this is
+	 * reported after its marker came. The marker alone tells. Only of the first greeting a
+	 * part may be lost with a connection: it is said again. */
 	if (ch->cold)
 		sp_channel_greet(a);
 }

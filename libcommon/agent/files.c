@@ -16,7 +16,7 @@
 
 static unsigned char chunk[CHUNK];
 
-/* From one descriptor to the other, to the end. 0, or -1 with *reading telling which side failed. */
+/* From one descriptor to the other, to the end. 0, or -1, *reading telling which side failed. */
 static int copy_all(int from, int to, bool *reading)
 {
 	for (;;) {
@@ -133,9 +133,9 @@ static void entry(int dir, const char *name, const char *as, const struct stat *
 	sp_fields_add_str(&f, SP_T_PATH, as);
 	sp_fields_add_u32(&f, SP_T_MODE, st->st_mode);
 	sp_fields_add_u64(&f, SP_T_SIZE, (uint64_t)st->st_size);
-	sp_fields_add_u64(&f, SP_T_MTIME,
-			  (uint64_t)((int64_t)st->st_mtim.tv_sec * 1000000000 +
-				     st->st_mtim.tv_nsec));
+	sp_fields_add_u64(
+		&f, SP_T_MTIME,
+		(uint64_t)((int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec));
 	sp_fields_add_u32(&f, SP_T_UID, st->st_uid);
 	sp_fields_add_u32(&f, SP_T_GID, st->st_gid);
 	if (n >= 0)

@@ -2,7 +2,7 @@
 /* Freezing and thawing the file systems on block devices, and the machine's figures.
  *
  * A child does the work, for it may take as long as the disk does. Freezing belongs to the file
- * system and not to a process, so the child can go; the timer in the agent thaws what nobody did. */
+ * system and not to a process, so the child can go; a timer in the agent thaws what nobody did. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -71,8 +71,8 @@ static bool take_line(char *line, struct mount *m)
 	strtok_r(tail + 3, " ", &save); /* the type */
 	source = strtok_r(NULL, " ", &save);
 	super = strtok_r(NULL, " \n", &save);
-	if (!source || !super || !sp_str_has_prefix(source, "/dev/") ||
-	    !has_option(super, "rw") || sp_str_has_prefix(field[2], "0:"))
+	if (!source || !super || !sp_str_has_prefix(source, "/dev/") || !has_option(super, "rw") ||
+	    sp_str_has_prefix(field[2], "0:"))
 		return false;
 	unescape(field[4]);
 	*m = (struct mount){ sp_xstrdup(field[2]), sp_xstrdup(field[4]) };

@@ -66,7 +66,7 @@ void sp_watch_close(struct sp_agent *a, struct sp_watch *w)
 {
 	if (w->fd < 0)
 		return;
-	/* A child may still hold a copy of the descriptor, and closing ours would not end the watch. */
+	/* A child may still hold a copy of it, and closing ours would not end the watch. */
 	sp_watch_set(a, w, 0);
 	close(w->fd);
 	w->fd = -1;

@@ -17,8 +17,8 @@ static bool is_compressed(const char *path)
 {
 	const char *dot = strrchr(path, '.');
 
-	return dot && (strcmp(dot, ".xz") == 0 || strcmp(dot, ".zst") == 0 ||
-		       strcmp(dot, ".gz") == 0);
+	return dot &&
+	       (strcmp(dot, ".xz") == 0 || strcmp(dot, ".zst") == 0 || strcmp(dot, ".gz") == 0);
 }
 
 static void load(const struct sp_agent *a, const char *path)

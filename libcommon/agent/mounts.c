@@ -23,8 +23,8 @@
 #define EXT4_IOC_RESIZE_FS _IOW('f', 16, uint64_t)
 #endif
 
-static int mount_at(const struct sp_agent *a, const char *type, const char *at,
-		    unsigned long flags, const char *options)
+static int mount_at(const struct sp_agent *a, const char *type, const char *at, unsigned long flags,
+		    const char *options)
 {
 	mkdir(at, 0755);
 	if (mount(type, at, type, flags, options) == 0 || errno == EBUSY)
@@ -80,9 +80,9 @@ static void grow(const struct sp_agent *a, const char *device)
 		return;
 	}
 	close(disk);
-	size = 1024ull << (super[0x18] & 15);                       /* s_log_block_size */
-	blocks = le(super + 0x4, 4);                                /* s_blocks_count_lo */
-	if (le(super + 0x60, 4) & 0x80)                             /* the 64bit feature */
+	size = 1024ull << (super[0x18] & 15); /* s_log_block_size */
+	blocks = le(super + 0x4, 4);          /* s_blocks_count_lo */
+	if (le(super + 0x60, 4) & 0x80)       /* the 64bit feature */
 		blocks |= le(super + 0x150, 4) << 32;
 	if (bytes / size <= blocks)
 		return;

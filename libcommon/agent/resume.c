@@ -104,8 +104,8 @@ void sp_identity_write(const char *hostname)
 {
 	/* Addresses that were leased to another machine, and what was known of its link. */
 	static const char *const leases[] = {
-		"/var/lib/dhcp", "/var/lib/dhcpcd", "/var/lib/dhclient", "/var/lib/NetworkManager",
-		"/run/systemd/netif/leases", "/run/systemd/netif/links",
+		"/var/lib/dhcp",           "/var/lib/dhcpcd",           "/var/lib/dhclient",
+		"/var/lib/NetworkManager", "/run/systemd/netif/leases", "/run/systemd/netif/links",
 	};
 	char line[80];
 
@@ -192,7 +192,8 @@ int sp_hooks_run(const char *dir)
 	return failed;
 }
 
-static _Noreturn void work(const struct sp_agent *a, bool same, const unsigned char *p, uint32_t len)
+static _Noreturn void work(const struct sp_agent *a, bool same, const unsigned char *p,
+			   uint32_t len)
 {
 	char hostname[65] = "", id[64] = "", number[24];
 	int console = a->boot ? open("/dev/console", O_WRONLY | O_NOCTTY | O_CLOEXEC) : dup(2);

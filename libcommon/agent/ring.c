@@ -9,7 +9,8 @@
 /* Mapped, not allocated: a process that prints three lines touches one page of it. */
 int sp_ring_init(struct sp_ring *r)
 {
-	void *mem = mmap(NULL, SP_G_WINDOW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *mem =
+		mmap(NULL, SP_G_WINDOW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	*r = (struct sp_ring){ .mem = mem == MAP_FAILED ? NULL : mem };
 	return r->mem ? 0 : -1;

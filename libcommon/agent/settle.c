@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When has an image's own init settled? By events, and with a bound.
  *
- * systemd tells its supervisor when the boot's queue of jobs is empty, as any service does: it sends
- * READY=1 to $NOTIFY_SOCKET (its manager does so as process 1 too; container managers use it). So it
- * is started with an abstract socket of ours there.
+ * systemd tells its supervisor when the boot's queue of jobs is empty, as any service does: it
+ * sends READY=1 to $NOTIFY_SOCKET (its manager does so as process 1 too; container managers use
+ * it). So it is started with an abstract socket of ours there.
  *
  * Others say nothing. There the kernel's process events are heard (the proc connector): settled is
  * when no process began or ended for QUIET_MS. Without the connector it is a fixed time.

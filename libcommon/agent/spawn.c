@@ -74,7 +74,8 @@ static void add_default(char **env, size_t *n, const char *key, const char *valu
 	env[(*n)++] = sp_xasprintf("%s=%s", key, value);
 }
 
-static void make_environment(const unsigned char *p, uint32_t len, const struct sp_user *u, bool tty)
+static void make_environment(const unsigned char *p, uint32_t len, const struct sp_user *u,
+			     bool tty)
 {
 	size_t n;
 	char **env = texts(p, len, SP_T_ENV, 8, &n);

@@ -22,7 +22,7 @@ static void on_input(struct sp_agent *a, struct sp_watch *w, uint32_t events);
 static void on_output(struct sp_agent *a, struct sp_watch *w, uint32_t events);
 static void on_errors(struct sp_agent *a, struct sp_watch *w, uint32_t events);
 
-#define TASK_OF(w, member) ((struct sp_task *)((char *)(w) - offsetof(struct sp_task, member)))
+#define TASK_OF(w, member) ((struct sp_task *)((char *)(w)-offsetof(struct sp_task, member)))
 
 struct sp_task *sp_task_new(enum sp_task_kind kind)
 {

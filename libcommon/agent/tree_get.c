@@ -14,8 +14,8 @@
 #include "agent/agent.h"
 #include "guest/tree.h"
 
-#define SMALL 65536            /* a file up to here is read before its size is told */
-#define UNSIZED (16u << 20)    /* most of a file whose size is told as 0, as in /proc */
+#define SMALL 65536         /* a file up to here is read before its size is told */
+#define UNSIZED (16u << 20) /* most of a file whose size is told as 0, as in /proc */
 
 static unsigned char out[65536], in[65536];
 static size_t out_len;
@@ -159,8 +159,7 @@ static bool is_made_up(int fd, const struct stat *st)
 
 static void put_folder(int dir, const char *name, int flags, const struct stat *st)
 {
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
-				   (flags ? O_NOFOLLOW : 0));
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (flags ? O_NOFOLLOW : 0));
 	DIR *list;
 
 	if (fd < 0 && errno == ENOENT && rec.path_len)
@@ -187,7 +186,8 @@ static void visit(int dir, const char *name, int flags)
 	if (fstatat(dir, name, &st, flags)) {
 		if (errno == ENOENT && rec.path_len)
 			return; /* it went while its folder was read */
-		sp_worker_fail(SP_FAIL, errno, "cannot look at '%s'", rec.path_len ? rec.path : name);
+		sp_worker_fail(SP_FAIL, errno, "cannot look at '%s'",
+			       rec.path_len ? rec.path : name);
 	}
 	if (!rec.path_len) {
 		top_device = st.st_dev;

@@ -70,7 +70,8 @@ static void times_of(int64_t ns, struct timespec ts[2])
 
 static void failed(const char *what)
 {
-	sp_worker_fail(errno == EISDIR || errno == ENOTDIR || errno == ELOOP ? SP_CONFLICT : SP_FAIL,
+	sp_worker_fail(errno == EISDIR || errno == ENOTDIR || errno == ELOOP ? SP_CONFLICT
+									     : SP_FAIL,
 		       errno, "cannot %s '%s'", what, rec.path);
 }
 
@@ -270,7 +271,8 @@ void sp_tree_put(const char *path)
 	put_top(path);
 	for (next_record(); rec.kind != 'e'; next_record()) {
 		if (top < 0 || !rec.path_len)
-			sp_worker_fail(SP_USAGE, 0, "only a folder holds others, and only one is the top");
+			sp_worker_fail(SP_USAGE, 0,
+				       "only a folder holds others, and only one is the top");
 		dir = parent_of(rec.path, &base);
 		if (rec.kind == 'd')
 			put_folder(dir, base);

@@ -145,8 +145,8 @@ static _Noreturn void work(const struct sp_agent *a, uint8_t type, const unsigne
 	uint32_t n;
 
 	set_up(p, len);
-	if (type != SP_G_PS && (sp_fields_text(p, len, SP_T_PATH, path, sizeof path) < 0 ||
-				path[0] != '/'))
+	if (type != SP_G_PS &&
+	    (sp_fields_text(p, len, SP_T_PATH, path, sizeof path) < 0 || path[0] != '/'))
 		sp_worker_fail(SP_USAGE, 0, "not an absolute path: '%s'", path);
 	if (type == SP_G_PS)
 		list_procs(a);

@@ -22,7 +22,8 @@ bool sp_frame_put_data(struct sp_buf *b, uint32_t chan, uint8_t stream, uint64_t
 		       const void *data, uint32_t len);
 bool sp_frame_put_u64(struct sp_buf *b, uint32_t chan, enum sp_g_type type, uint8_t stream,
 		      uint64_t v); /* ACK, EOF */
-int sp_frame_get_u64(const unsigned char *payload, uint32_t len, uint64_t *v); /* first 8 bytes; -1 */
+/* The first 8 bytes; -1 where there are fewer. */
+int sp_frame_get_u64(const unsigned char *payload, uint32_t len, uint64_t *v);
 
 /* Building fields in the caller's buffer; overflow is remembered and told by sp_fields_end. */
 struct sp_fields {

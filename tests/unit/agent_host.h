@@ -38,7 +38,7 @@ struct run { /* one session */
 	char proc[32];
 	uint64_t pid, off_in;
 	uint64_t in_end, in_acked;
-	bool torn; /* a DATA frame was not where the last one ended */
+	bool torn;             /* a DATA frame was not where the last one ended */
 	struct sp_str entries; /* payloads, each after its u32 length */
 	unsigned nentries;
 };
@@ -136,7 +136,7 @@ static inline struct run *run_new(struct host *h)
 }
 
 static inline void run_data(struct host *h, struct run *r, const struct sp_g_header *f,
-		     const unsigned char *p)
+			    const unsigned char *p)
 {
 	uint64_t off = 0;
 	int i = f->stream - 1;
@@ -164,7 +164,7 @@ static inline void run_data(struct host *h, struct run *r, const struct sp_g_hea
 }
 
 static inline void run_frame(struct host *h, struct run *r, const struct sp_g_header *f,
-		      const unsigned char *p)
+			     const unsigned char *p)
 {
 	switch (f->type) {
 	case SP_G_OPENED:
@@ -236,9 +236,10 @@ static inline void host_take(struct host *h)
 	int r;
 
 	if (!h->synced) {
-		unsigned char *at = sp_buf_len(&h->in) ? memmem(sp_buf_head(&h->in), sp_buf_len(&h->in),
-								h->marker, SP_G_MARKER_LEN) :
-							 NULL;
+		unsigned char *at = sp_buf_len(&h->in)
+					    ? memmem(sp_buf_head(&h->in), sp_buf_len(&h->in),
+						     h->marker, SP_G_MARKER_LEN)
+					    : NULL;
 
 		if (!at)
 			return;

@@ -59,7 +59,8 @@ static void reload(void)
 	sp_buf_put(&h.out, sp_buf_head(&rest), sp_buf_len(&rest));
 	sp_buf_free(&rest);
 	ok(host_reloaded(&h, 2, M2), "a marker in the middle of a frame is found");
-	ok(h.hellos == 2 && h.hello_generation == 1, "HELLO tells the generation acknowledged last");
+	ok(h.hellos == 2 && h.hello_generation == 1,
+	   "HELLO tells the generation acknowledged last");
 	again = host_attach(&h, "pheld", 4, 0);
 	ok(host_until(&h, again->opened) && again->off_in == 0, "attach after a load");
 	run_input(&h, again, "A\n", 2);
@@ -68,7 +69,8 @@ static void reload(void)
 	   "it goes on where it was, in both directions");
 	host_reload(&h, 2, true, M3);
 	run_free(&h, again);
-	ok(host_reloaded(&h, 2, M3) && h.readies == 3, "the same generation again is answered again");
+	ok(host_reloaded(&h, 2, M3) && h.readies == 3,
+	   "the same generation again is answered again");
 	again = host_attach(&h, "pheld", 0, 0);
 	ok(host_until(&h, again->opened && again->out[0].len == 10) && again->off_in == 2,
 	   "OFF_IN is what was taken, old output is still there");
@@ -122,10 +124,16 @@ static void marker_in_pieces(void)
 static void put_raw(struct host *h, uint32_t len, uint8_t type, uint8_t stream, uint16_t zero,
 		    uint32_t chan, const void *p, size_t n)
 {
-	unsigned char head[SP_G_HEADER] = { (unsigned char)len, (unsigned char)(len >> 8),
-					    (unsigned char)(len >> 16), (unsigned char)(len >> 24),
-					    type, stream, (unsigned char)zero, 0,
-					    (unsigned char)chan, (unsigned char)(chan >> 8) };
+	unsigned char head[SP_G_HEADER] = { (unsigned char)len,
+					    (unsigned char)(len >> 8),
+					    (unsigned char)(len >> 16),
+					    (unsigned char)(len >> 24),
+					    type,
+					    stream,
+					    (unsigned char)zero,
+					    0,
+					    (unsigned char)chan,
+					    (unsigned char)(chan >> 8) };
 
 	sp_buf_put(&h->out, head, sizeof head);
 	sp_buf_put(&h->out, p, n);

@@ -159,8 +159,8 @@ static void writing(struct host *h)
 	   "no such folder");
 	ok(refused(h, ask(h, SP_G_WRITE, top, NULL, -1, NULL)) == SP_CONFLICT, "onto a folder");
 	if (geteuid() == 0) {
-		ok(chmod(top, 0755) == 0 &&
-			   refused(h, ask(h, SP_G_WRITE, in_top("u"), NULL, -1, "nobody")) == SP_DENIED,
+		ok(chmod(top, 0755) == 0 && refused(h, ask(h, SP_G_WRITE, in_top("u"), NULL, -1,
+							   "nobody")) == SP_DENIED,
 		   "as a user who may not");
 		ok(chmod(top, 01777) == 0 && write_file(h, in_top("u"), "x", -1, "nobody") &&
 			   look("u").st_uid == 65534,
@@ -208,8 +208,8 @@ static void names(struct host *h)
 	ok(refused(h, ask(h, SP_G_MOVE, in_top("r"), in_top("x"), -1, NULL)) == SP_ABSENT,
 	   "not what is gone");
 	ok(symlink(top, in_top("a/b/up")) == 0 &&
-		   done(h, ask(h, SP_G_REMOVE, in_top("a"), NULL, -1, NULL)) && !look("a").st_mode &&
-		   strcmp(content("w"), "through") == 0,
+		   done(h, ask(h, SP_G_REMOVE, in_top("a"), NULL, -1, NULL)) &&
+		   !look("a").st_mode && strcmp(content("w"), "through") == 0,
 	   "REMOVE a tree, following no link");
 	ok(refused(h, ask(h, SP_G_REMOVE, in_top("a"), NULL, -1, NULL)) == SP_ABSENT, "not twice");
 	ok(refused(h, ask(h, SP_G_REMOVE, "/", NULL, -1, NULL)) == SP_USAGE, "never '/'");
@@ -218,8 +218,8 @@ static void names(struct host *h)
 
 /* Trees */
 
-static void tree_add(struct sp_str *s, char kind, const char *path, uint32_t mode,
-		     const char *link, const char *bytes)
+static void tree_add(struct sp_str *s, char kind, const char *path, uint32_t mode, const char *link,
+		     const char *bytes)
 {
 	unsigned char head[SP_TREE_HEADER];
 	static struct sp_tree_record r;
@@ -270,7 +270,8 @@ static void round_trip(struct host *h)
 	ok(symlink("../outside/of", in_top("src/l")) == 0 && mkfifo(in_top("src/p"), 0600) == 0,
 	   "with a link and a fifo");
 	ok(chmod(in_top("src/d"), 0555) == 0, "and a folder that none may write");
-	ok(utimensat(AT_FDCWD, in_top("src/d"), ((struct timespec[]){ { 1, 5 }, { 1, 5 } }), 0) == 0,
+	ok(utimensat(AT_FDCWD, in_top("src/d"), ((struct timespec[]){ { 1, 5 }, { 1, 5 } }), 0) ==
+		   0,
 	   "of a certain time");
 	r = ask(h, SP_G_GET, in_top("src"), NULL, -1, NULL);
 	ok(host_until(h, run_over(r)) && r->ended && r->eof[0], "GET");
@@ -312,7 +313,8 @@ static void single(struct host *h)
 	ok(host_until(h, run_over(r)) && r->ended && r->out[0].len > 300,
 	   "a file whose size is told as 0");
 	run_free(h, r);
-	ok(refused(h, ask(h, SP_G_GET, in_top("none"), NULL, -1, NULL)) == SP_ABSENT, "no such path");
+	ok(refused(h, ask(h, SP_G_GET, in_top("none"), NULL, -1, NULL)) == SP_ABSENT,
+	   "no such path");
 	ok(refused(h, ask(h, SP_G_GET, in_top("src/p"), NULL, -1, NULL)) == SP_CONFLICT, "a fifo");
 }
 

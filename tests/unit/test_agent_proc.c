@@ -27,10 +27,12 @@ static void exec_simple(void)
 	ok(host_until(&h, r->exited) && WIFSIGNALED(r->status) && WTERMSIG(r->status) == 9,
 	   "killed by a signal");
 	run_close(&h, r);
-	r = host_exec(&h, &typed, SH("echo $PWD $FOO; echo $PATH >&2; test -n \"$HOME$USER$SHELL\""));
+	r = host_exec(&h, &typed,
+		      SH("echo $PWD $FOO; echo $PATH >&2; test -n \"$HOME$USER$SHELL\""));
 	ok(host_until(&h, r->exited) && r->status == 0, "environment is set");
 	is_str(r->out[0].p, "/usr b r\n", "folder and variable");
-	is_str(r->out[1].p, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n", "PATH");
+	is_str(r->out[1].p, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n",
+	       "PATH");
 	run_close(&h, r);
 	r = host_exec(&h, &plain, ARGV("ls", "/proc/self/fd"));
 	ok(host_until(&h, r->exited) && strcmp(r->out[0].p, "0\n1\n2\n3\n") == 0,
@@ -58,14 +60,16 @@ static void exec_refused(void)
 	ok(host_boot(&h, NULL), "boot");
 	r = host_exec(&h, &plain, ARGV("no-such-program-here"));
 	ok(host_until(&h, r->exited) && r->status == 127 << 8, "no such program: 127");
-	is_str(r->out[1].p, "space-guest: cannot run 'no-such-program-here': No such file or directory\n",
+	is_str(r->out[1].p,
+	       "space-guest: cannot run 'no-such-program-here': No such file or directory\n",
 	       "and a line that says so");
 	run_close(&h, r);
 	r = host_exec(&h, &plain, ARGV("/etc/passwd"));
 	ok(host_until(&h, r->exited) && r->status == 126 << 8, "not executable: 126");
 	run_close(&h, r);
 	r = host_exec(&h, &nobody, ARGV("true"));
-	ok(host_until(&h, r->exited) && r->status == 126 << 8 && strstr(r->out[1].p, "no-such-user"),
+	ok(host_until(&h, r->exited) && r->status == 126 << 8 &&
+		   strstr(r->out[1].p, "no-such-user"),
 	   "no such user: 126");
 	run_close(&h, r);
 	r = host_exec(&h, &nowhere, ARGV("true"));
@@ -81,7 +85,7 @@ static void exec_refused(void)
 static void users(void)
 {
 	static const struct how nobody = { .user = "nobody" }, both = { .user = "nobody:daemon" },
-				       numbers = { .user = "12345:54321" };
+				numbers = { .user = "12345:54321" };
 	struct host h;
 	struct run *r;
 
@@ -160,7 +164,8 @@ static void windows(void)
 	ok(host_until(&h, r->exited) && r->got[0] == 1000000 && !r->torn, "then all comes");
 	for (int i = 0; i < 4; i++)
 		run_input(&h, other, big, sizeof big);
-	ok(host_until(&h, other->in_acked == 4 * sizeof big), "input is acknowledged as it is read");
+	ok(host_until(&h, other->in_acked == 4 * sizeof big),
+	   "input is acknowledged as it is read");
 	sp_frame_put_u64(&h.out, other->chan, SP_G_ACK, 1, 12345);
 	ok(host_until(&h, other->failed) && other->code == SP_USAGE,
 	   "an acknowledgement of what was not sent ends the session");
@@ -258,8 +263,9 @@ static void terminal(void)
 	struct run *r;
 
 	ok(host_boot(&h, NULL), "boot");
-	r = host_exec(&h, &tty, SH("test -t 0 && test -t 2 && stty size; echo $TERM; read x; "
-				   "stty size; trap 'echo int; exit 9' INT; while :; do sleep 0.1; done"));
+	r = host_exec(&h, &tty,
+		      SH("test -t 0 && test -t 2 && stty size; echo $TERM; read x; "
+			 "stty size; trap 'echo int; exit 9' INT; while :; do sleep 0.1; done"));
 	ok(host_until(&h, r->out[0].len >= 14), "a terminal");
 	is_str(r->out[0].p, "24 80\r\nxterm\r\n", "of a size, with a type");
 	sp_fields_begin(&f, mem, sizeof mem);
@@ -270,14 +276,16 @@ static void terminal(void)
 	ok(host_until(&h, strstr(r->out[0].p, "50 132\r\n")), "RESIZE");
 	host_quiet(&h, 300);
 	run_input(&h, r, "\3", 1);
-	ok(host_until(&h, r->exited) && WEXITSTATUS(r->status) == 9 && strstr(r->out[0].p, "^Cint\r\n"),
+	ok(host_until(&h, r->exited) && WEXITSTATUS(r->status) == 9 &&
+		   strstr(r->out[0].p, "^Cint\r\n"),
 	   "control-C is a signal");
 	ok(r->eof[0] && r->eof[1] && r->got[1] == 0, "one stream, two ends");
 	run_close(&h, r);
 	r = host_exec(&h, &tty, ARGV("cat"));
 	run_input(&h, r, "line\n", 5);
 	run_input_eof(&h, r);
-	ok(host_until(&h, r->exited) && r->status == 0 && strcmp(r->out[0].p, "line\r\nline\r\n") == 0,
+	ok(host_until(&h, r->exited) && r->status == 0 &&
+		   strcmp(r->out[0].p, "line\r\nline\r\n") == 0,
 	   "the end of input is one of the terminal");
 	run_close(&h, r);
 	r = host_exec(&h, &tty, SH("setsid sleep 5 & seq 1 5000"));
@@ -338,7 +346,8 @@ static void killing(void)
 	ok(host_until(&h, r->exited) && WTERMSIG(r->status) == SIGTERM, "its end is kept");
 	run_close(&h, r);
 	ok(proc_state(&h, "pkill", &n) == 0 && n == 0, "until it was told");
-	r = host_exec(&h, &named, SH("trap 'echo usr; exit 4' USR1; echo up; while :; do sleep 0.1; done"));
+	r = host_exec(&h, &named,
+		      SH("trap 'echo usr; exit 4' USR1; echo up; while :; do sleep 0.1; done"));
 	host_until(&h, r->out[0].len == 3);
 	run_signal(&h, r, SIGUSR1);
 	ok(host_until(&h, r->exited) && WEXITSTATUS(r->status) == 4, "SIGNAL within a session");

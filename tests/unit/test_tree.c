@@ -58,10 +58,10 @@ static void packing(void)
 
 static void paths(void)
 {
-	static const char *const bad[] = { "/", "/etc", "..", "../a", "a/..", "a/../b", ".", "./a",
-					   "a/.", "a//b", "a/", "//" };
-	static const char *const good[] = { "", "a", "a/b/c", "...", "..a", "a..", ".a", "a/...",
-					    "-x", "a b" };
+	static const char *const bad[] = { "/", "/etc", "..",  "../a", "a/..", "a/../b",
+					   ".", "./a",  "a/.", "a//b", "a/",   "//" };
+	static const char *const good[] = { "",    "a",  "a/b/c", "...", "..a",
+					    "a..", ".a", "a/...", "-x",  "a b" };
 	char name[300];
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
