@@ -8,6 +8,8 @@
 #include "sys/fd.h"
 #include "sys/fs.h"
 
+#define SMALL 8192
+
 struct sp_json *sp_record_parse(const char *text, size_t n, struct sp_err *e)
 {
 	sp_auto_json *rec = NULL;
@@ -41,7 +43,9 @@ struct sp_json *sp_record_load(int dirfd, const char *name, struct sp_err *e)
 {
 	sp_auto_fd fd = -1;
 	sp_auto_str text = SP_STR_INIT;
+	char small[SMALL]; /* most are, and then no memory is asked for their text */
 	struct sp_json *rec;
+	ssize_t n;
 
 	if (strchr(name, '/'))
 		fd = sp_fs_open_beneath(dirfd, name, O_RDONLY | O_CLOEXEC, 0);
@@ -51,11 +55,19 @@ struct sp_json *sp_record_load(int dirfd, const char *name, struct sp_err *e)
 		sp_fail(e, sp_code_of_errno(errno), errno, "record '%s'", name);
 		return NULL;
 	}
-	if (sp_fd_slurp(fd, SP_RECORD_MAX, &text, e) < 0) {
-		sp_wrap(e, "record '%s'", name);
+	n = sp_fd_read(fd, small, sizeof small);
+	if (n < 0) {
+		sp_fail(e, sp_code_of_errno(errno), errno, "record '%s'", name);
 		return NULL;
 	}
-	rec = sp_record_parse(text.p, text.len, e);
+	if ((size_t)n == sizeof small) {
+		sp_str_addn(&text, small, sizeof small);
+		if (sp_fd_slurp(fd, SP_RECORD_MAX - sizeof small, &text, e) < 0) {
+			sp_wrap(e, "record '%s'", name);
+			return NULL;
+		}
+	}
+	rec = sp_record_parse(text.len ? text.p : small, text.len ? text.len : (size_t)n, e);
 	if (!rec)
 		sp_wrap(e, "record '%s'", name);
 	return rec;

@@ -73,8 +73,8 @@ static inline int op_reap(struct child *c)
 {
 	int status = -1;
 
-	/* A byte, for a later child may hold a copy of this descriptor. */
-	if (c->to >= 0 && write(c->to, "", 1) < 0)
+	/* Bytes, for a later child may hold a copy of this descriptor. */
+	if (c->to >= 0 && write(c->to, "\0", 2) < 0)
 		status = -1;
 	sp_fd_close(&c->to);
 	waitpid(c->pid, &status, 0);
@@ -95,6 +95,14 @@ static inline void op_end_when_told(struct sp_op *op, int go)
 
 	if (read(go, &ch, 1) < 0 || sp_op_end(op, NULL, &e) < 0)
 		_exit(1);
+	if (read(go, &ch, 1) < 0) /* the end must be seen without that of its process */
+		_exit(1);
+}
+
+static inline void op_tell(const struct child *c)
+{
+	if (write(c->to, "", 1) < 0)
+		abort();
 }
 
 static inline void op_hold(struct sp_op *op, int go)

@@ -239,8 +239,10 @@ static void waiting(const struct sp_roots *r)
 	begun = sp_clock_mono();
 	for (int i = 0; i < 100; i++) {
 		c = op_child(r, BOX, op_end_when_told);
-		sp_fd_close(&c.to);
-		if (i % 2)
+		op_tell(&c);
+		if (i % 2) /* its process ends right after it: no sign of a death before the end */
+			op_tell(&c);
+		if (i % 4 < 2)
 			usleep((unsigned)i * 10);
 		bad += sp_op_wait(r, c.id, 20000, &rec, &e) != 1;
 		sp_json_free(&rec);
@@ -270,7 +272,7 @@ static void no_inotify(const struct sp_roots *r)
 	if (n == 512) {
 		tap_skip("no inotify left", "the limit is too high to reach");
 	} else {
-		sp_fd_close(&c.to);
+		op_tell(&c);
 		rc = sp_op_wait(r, c.id, 20000, &rec, &e);
 		ok(rc == 1, "with no inotify left the end is still seen");
 	}
@@ -328,6 +330,7 @@ static void late_claim(const struct sp_roots *r)
 {
 	int up[2], go[2], status = 0;
 	char id[SP_ID_SIZE], verdict = '?';
+	struct sp_op *mine = NULL;
 	struct sp_err e;
 
 	if (pipe2(up, O_CLOEXEC) < 0 || pipe2(go, O_CLOEXEC) < 0)
@@ -346,9 +349,11 @@ static void late_claim(const struct sp_roots *r)
 	if (sp_fd_read(up[0], id, sizeof id) != sizeof id)
 		abort();
 	wait(&status);
-	ok(op_repair(r, id, &e) == 0, "a beginner that died is repaired");
+	ok(sp_op_adopt(r, id, &mine, &e) == 0 && mine, "a beginner that died is followed by a repairer");
 	ok(write(go[1], "", 1) == 1 && read(up[0], &verdict, 1) == 1 && verdict == 'c',
 	   "and its late worker may not claim");
+	ok(sp_op_end(mine, NULL, &e) == 0, "the repairer ends it");
+	sp_op_free(&mine);
 	for (int i = 0; i < 2; i++) {
 		close(up[i]);
 		close(go[i]);

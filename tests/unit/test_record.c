@@ -74,6 +74,28 @@ static void large(int dir)
 	   "too large to load");
 }
 
+/* Around the size up to which a record is read in one go. */
+static void sizes(int dir)
+{
+	struct sp_err e;
+	int bad = 0;
+
+	for (size_t n = 8100; n < 8300; n++) {
+		sp_auto_free char *text = sp_xcalloc(1, n + 1);
+		sp_auto_json *rec = sp_json_new_object(), *got = NULL;
+
+		memset(text, 'x', n);
+		sp_json_put_str(rec, "x", text);
+		sp_json_put_str(rec, "end", "here");
+		if (n % 20 == 0 || (n > 8150 && n < 8195)) {
+			bad += sp_record_save(dir, "sized", rec, &e) < 0;
+			got = sp_record_load(dir, "sized", &e);
+			bad += !got || strlen(sp_json_str(got, "x")) != n;
+		}
+	}
+	ok(!bad, "every size around 8 KiB");
+}
+
 struct saving {
 	int dir, value;
 };
@@ -123,6 +145,7 @@ int main(void)
 	parse();
 	files(dir);
 	large(dir);
+	sizes(dir);
 	killed(dir);
 	tmp_clear();
 	return tap_done();

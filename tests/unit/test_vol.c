@@ -189,7 +189,7 @@ static void journal(const struct sp_roots *r)
 
 	for (int i = 0; i < 30; i++) {
 		c = op_child(r, BOX, op_end_when_told);
-		sp_fd_close(&c.to);
+		op_tell(&c);
 		bad += sp_op_wait(r, c.id, 20000, &rec, &e) != 1;
 		sp_json_free(&rec);
 		op_reap(&c);
