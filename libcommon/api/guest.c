@@ -39,8 +39,11 @@ struct sp_guest *sp_guest_open(struct sp_api *a, const char *operand, struct sp_
 	g->api = a;
 	g->dir = g->watch = -1;
 	snprintf(g->operand, sizeof g->operand, "%s", operand);
-	if (sp_name_resolve(&a->roots, a->owner, operand, g->id, e) < 0)
+	if (sp_name_resolve(&a->roots, a->owner, operand, g->id, e) < 0) {
+		if (e->code == SP_ABSENT)
+			sp_fail(e, SP_ABSENT, 0, "no sandbox '%s'", operand);
 		goto undo;
+	}
 	if (!sp_id_is_valid(g->id, SP_SANDBOX)) {
 		sp_fail(e, SP_ABSENT, 0, "'%s' is not a sandbox", operand);
 		goto undo;
@@ -48,7 +51,8 @@ struct sp_guest *sp_guest_open(struct sp_api *a, const char *operand, struct sp_
 	g->dir = open_folder(g);
 	if (g->dir < 0) {
 		sp_fail(e, sp_code_of_errno(errno), errno == ENOENT ? 0 : errno,
-			errno == ENOENT ? "no such sandbox" : "open the sandbox's folder");
+			errno == ENOENT ? "no sandbox '%s'" : "open the folder of sandbox '%s'",
+			operand);
 		goto undo;
 	}
 	g->record = sp_record_load(g->dir, "record.json", e);

@@ -89,7 +89,7 @@ list() { (cd "$1" && find . -printf '%p %y %m %T@ %l\n' | sort && find . -type f
 	space-exec "$BOX" sh -c 'mkdir -p /tmp/l/d && cd /tmp/l && echo evil >d/file && ln -s /etc/passwd abs'
 	ln -s ../outside target/l
 	mkdir target/ok
-	assert_fails 4 'not whole' space-cp "$BOX":/tmp/l target
+	assert_fails 4 'make folder' space-cp "$BOX":/tmp/l target
 	assert_same keep "$(cat outside/file)"
 	rm target/l
 	space-cp "$BOX":/tmp/l target

@@ -56,7 +56,7 @@ setup() { cd "$BATS_TEST_TMPDIR" || return 1; }
 	assert_code 125 space-exec --status-fd 5 "$BOX" sh -c 'exit 125' 5>how
 	assert_same '{"exited":125}' "$(cat how)"
 	assert_code 125 space-exec --status-fd 5 nosuchsandbox true 5>how
-	assert_match '^\{"error":\{"code":"absent","message":"' "$(cat how)"
+	assert_match '^\{"error":\{"code":"absent","exit":3,"message":"' "$(cat how)"
 	assert_fails 125 'not open' space-exec --status-fd 77 "$BOX" true
 }
 
@@ -203,7 +203,10 @@ setup() { cd "$BATS_TEST_TMPDIR" || return 1; }
 	id=$(new_sandbox)
 	p=$(space-exec -d "$id" sh -c 'echo before; while :; do sleep 0.05
 		[ ! -e /tmp/go ] || { echo after; exit 3; }; done')
-	wait_match 30 before space-attach "$id" "$p"
+	# Not by a signal that it would pass on.
+	space-attach "$id" "$p" >out 3>&- &
+	wait_file out before
+	kill -KILL $!
 	kid=$(space-branch -w "$id")
 	space-exec "$kid" touch /tmp/go
 	run -3 space-attach "$kid" "$p"
