@@ -57,6 +57,7 @@ static void life(const struct sp_roots *r)
 	ok(sp_json_i64(end, "seq", 0) == 1 && sp_json_i64(end, "ended", 0) > 0, "number and time");
 	ok(roots_count(r, SP_DIR_QUEUE) == 0 && op_open(r) == 0, "nothing waits any more");
 	ok(!sp_op_load(r, "oaaaaaaaaaaaaaaaaaaaa", &e) && e.code == SP_ABSENT, "no such operation");
+	sp_json_free(&end);
 	ok(sp_op_wait(r, "oaaaaaaaaaaaaaaaaaaaa", 0, &end, &e) < 0 && e.code == SP_ABSENT, "to wait for");
 	ok(sp_op_wait(r, "../events", 0, &end, &e) < 0 && e.code == SP_ABSENT, "nor by a path");
 }
