@@ -58,8 +58,8 @@ static struct sp_json *needed_by(const struct sp_roots *r, const struct sp_json 
 
 		if (!some)
 			return NULL;
-		for (size_t k = 0; k < sp_json_len(some); k++)
-			sp_json_push_str(out, sp_json_value_str(sp_json_at(some, k)));
+		for (const struct sp_json *c = sp_json_first(some); c; c = sp_json_next(c))
+			sp_json_push_str(out, sp_json_value_str(c));
 	}
 	return sp_take_ptr(&out);
 }
@@ -92,7 +92,17 @@ static int find(const struct sp_roots *r, const char *owner, const char *operand
 	return dir < 0 ? -1 : 0;
 }
 
-/* Subjects: what is asked for; with cascade the sandboxes that go too. */
+/* Does one of them stay as it is, as far as can be told now? */
+static bool is_kept(const struct sp_roots *r, const struct sp_json *by)
+{
+	for (const struct sp_json *c = sp_json_first(by); c; c = sp_json_next(c))
+		if (!sp_subject_is_busy(r, sp_json_value_str(c), NULL))
+			return true;
+	return false;
+}
+
+/* Subjects: what is asked for; then the sandboxes that need it: with cascade they go too, without
+ * it each of them has an operation open (its removal, perhaps), which is waited for. */
 static int plan(const struct sp_roots *r, const char *owner, const struct sp_json *q,
 		struct sp_json *subjects, struct sp_err *e)
 {
@@ -109,10 +119,10 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 	by = ids ? needed_by(r, ids, e) : NULL;
 	if (!by)
 		return -1;
-	if (sp_json_len(by) && !sp_json_bool(q, "cascade", false))
+	if (!sp_json_bool(q, "cascade", false) && is_kept(r, by))
 		return refuse(by, e);
-	for (size_t i = 0; i < sp_json_len(by); i++)
-		sp_json_push_str(subjects, sp_json_value_str(sp_json_at(by, i)));
+	for (const struct sp_json *c = sp_json_first(by); c; c = sp_json_next(c))
+		sp_json_push_str(subjects, sp_json_value_str(c));
 	return 0;
 }
 
@@ -129,7 +139,7 @@ static void note_base(const struct sp_roots *r, const char *sandbox, struct sp_j
 }
 
 /* Removes the sandboxes among the subjects from number `first` on, and then the checkpoints that
- * went by themselves with them; those are written down first, since the records go. */
+ * go by themselves with them; those are written down first, since the records go. */
 static int remove_sandboxes(struct sp_task *t, size_t first, struct sp_err *e)
 {
 	const struct sp_json *noted =
@@ -202,8 +212,11 @@ static int remove_checkpoint(struct sp_task *t, const char *id, struct sp_err *e
 static int remove_it(struct sp_task *t, struct sp_err *e)
 {
 	const char *id = sp_task_subject(t, 0);
+	size_t first = sp_id_is_valid(id, SP_SANDBOX) ? 0 : 1;
 
-	if (remove_sandboxes(t, sp_id_is_valid(id, SP_SANDBOX) ? 0 : 1, e) < 0)
+	if (first && !sp_json_bool(t->request, "cascade", false))
+		first = sp_json_len(t->subjects); /* they were waited for only */
+	if (remove_sandboxes(t, first, e) < 0)
 		return -1;
 	if (!sp_id_is_valid(id, SP_SANDBOX) && remove_checkpoint(t, id, e) < 0)
 		return -1;

@@ -101,7 +101,7 @@ teardown_file() { space_teardown_file; }
 }
 
 @test "--require kvm is refused where KVM cannot run a guest" {
-	if space-doctor --json | grep -q '"name":"kvm","ok":true'; then
+	if space-doctor --json | grep -q '"name":"kvm","ok":true,"level":"ok"'; then
 		id=$(new_sandbox --require kvm)
 		assert_same kvm "$(space-ls "$id" | cut -f8)"
 		space-rm -w "$id"
