@@ -69,9 +69,9 @@ static int run(int argc, char **argv, struct sp_err *e)
 		return -1;
 	w.api = api;
 	if (st.i < argc)
-		worst = sp_each_operand(&tool, argc - st.i, argv + st.i, 1, wait_one, &w);
+		worst = sp_each_operand(&tool, argc - st.i, argv + st.i, 0, wait_one, &w);
 	else
-		worst = sp_each_operand(&tool, 1, from_stdin, 1, wait_one, &w);
+		worst = sp_each_operand(&tool, 1, from_stdin, 0, wait_one, &w);
 	if (!w.n && !worst)
 		return sp_fail(e, SP_USAGE, 0, "nothing to wait for");
 	return worst;

@@ -193,8 +193,8 @@ static int need_one(int dirfd, const char *name, void *arg)
 	if (!sp_id_is_valid(name, SP_SANDBOX))
 		return 0;
 	rec = sp_sandbox_load(n->roots, name, n->e);
-	if (!rec)
-		return n->e->code == SP_ABSENT ? 0 : -1;
+	if (!rec) /* gone, or damaged: then it can only be removed, and needs nothing */
+		return 0;
 	base = sp_json_str(rec, "base");
 	paused = sp_json_str(rec, "paused");
 	if ((base && strcmp(base, n->id) == 0) || (paused && strcmp(paused, n->id) == 0))

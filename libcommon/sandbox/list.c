@@ -100,7 +100,7 @@ static struct sp_json *damaged(const char *id, const struct sp_err *why)
 	sp_json_put_str(o, "id", id);
 	sp_json_put_str(o, "owner", SP_OWNER_LOCAL);
 	sp_json_put_str(o, "state", "damaged");
-	sp_json_put_str(o, "flagged", why->msg);
+	sp_json_put_str(o, "why", why->msg);
 	return o;
 }
 

@@ -20,7 +20,7 @@ int sp_image_find(const struct sp_roots *r, const char *owner, const char *opera
 {
 	const char *kind;
 
-	if (sp_name_resolve(r, owner, operand, id, e) < 0)
+	if (sp_any_find(r, owner, operand, id, e) < 0)
 		return -1;
 	if (sp_id_is_valid(id, SP_SANDBOX))
 		return sp_fail(e, SP_CONFLICT, 0, "'%s' is a sandbox, not an image", operand);
@@ -28,15 +28,11 @@ int sp_image_find(const struct sp_roots *r, const char *owner, const char *opera
 	if (!*meta)
 		return -1;
 	kind = sp_json_str(*meta, "kind");
-	if (!sp_owner_may(*meta, owner))
-		sp_fail(e, SP_ABSENT, 0, "no such image");
-	else if (!kind || strcmp(kind, "image") != 0)
-		sp_fail(e, SP_CONFLICT, 0, "'%s' is not an image: space-branch goes on from it",
-			operand);
-	else
+	if (kind && strcmp(kind, "image") == 0)
 		return 0;
 	sp_json_free(meta);
-	return -1;
+	return sp_fail(e, SP_CONFLICT, 0, "'%s' is not an image: space-branch goes on from it",
+		       operand);
 }
 
 int sp_image_shape(const struct sp_json *meta, const struct sp_json *request, struct sp_shape *out,
