@@ -83,7 +83,7 @@ static void note(struct run *x, const char *operand, struct sp_err *e)
 	int code = e->code ? (int)e->code : SP_FAIL;
 
 	if (operand)
-		sp_wrap(e, "%s", operand);
+		sp_wrap(e, "%.100s", operand);
 	sp_tool_complain(x->l->tool, e);
 	x->worst = code > x->worst ? code : x->worst;
 }

@@ -15,6 +15,10 @@
 	{                                                                                          \
 		"wait", SP_F_BOOL, false, 0, 0, NULL                                               \
 	}
+#define OPERAND(name)                                                                              \
+	{                                                                                          \
+		name, SP_F_TEXT, true, 0, INT64_MAX, NULL                                          \
+	}
 #define TEXT(name, required)                                                                       \
 	{                                                                                          \
 		name, SP_F_TEXT, required, 0, 4096, NULL                                           \
@@ -37,7 +41,7 @@
 	}
 
 static const struct sp_field create_fields[] = {
-	TEXT("image", true),
+	OPERAND("image"),
 	NAME(false),
 	NUMBER("cpus", 1, SP_MAX_CPUS),
 	NUMBER("memory", SP_MIN_MEMORY, SP_MAX_MEMORY),
@@ -51,11 +55,10 @@ static const struct sp_field create_fields[] = {
 };
 static const struct sp_field one_fields[] = { ONE_ID, REQUEST_ID, WAIT };
 static const struct sp_field rm_fields[] = { ONE_ID, BOOL("cascade"), REQUEST_ID, WAIT };
-static const struct sp_field snap_fields[] = { TEXT("sandbox", true), BOOL("files"), NAME(false),
+static const struct sp_field snap_fields[] = { OPERAND("sandbox"), BOOL("files"), NAME(false),
 					       REQUEST_ID, WAIT };
-static const struct sp_field branch_fields[] = { TEXT("source", true),
-						 NUMBER("n", 1, SP_MAX_CHILDREN), NAME(false),
-						 REQUEST_ID, WAIT };
+static const struct sp_field branch_fields[] = { OPERAND("source"), NUMBER("n", 1, SP_MAX_CHILDREN),
+						 NAME(false), REQUEST_ID, WAIT };
 static const struct sp_field import_fields[] = {
 	NAME(true),
 	TEXT("source", true),
@@ -71,12 +74,12 @@ static const struct sp_field ls_fields[] = {
 	BOOL("tree"),
 	BOOL("bytes"),
 };
-static const struct sp_field op_fields[] = { TEXT("id", true) };
-static const struct sp_field opwait_fields[] = { TEXT("id", true),
+static const struct sp_field op_fields[] = { OPERAND("id") };
+static const struct sp_field opwait_fields[] = { OPERAND("id"),
 						 NUMBER("timeout_ms", 0, INT32_MAX) };
 static const struct sp_field kernel_add_fields[] = { TEXT("deb", false), TEXT("vmlinuz", false),
 						     TEXT("modules", false) };
-static const struct sp_field kernel_rm_fields[] = { TEXT("version", true) };
+static const struct sp_field kernel_rm_fields[] = { OPERAND("version") };
 
 #define LIFECYCLE(kind)                                                                            \
 	static int run_##kind(struct sp_api *a, const struct sp_json *request,                     \
@@ -193,7 +196,7 @@ static int check_text(const struct sp_field *f, const struct sp_json *v, struct 
 
 	if (!s)
 		return sp_fail(e, SP_USAGE, 0, "%s: not a text", f->name);
-	if (f->type == SP_F_TEXT && strlen(s) > (size_t)f->max)
+	if (f->type == SP_F_TEXT && (int64_t)strlen(s) > f->max)
 		return sp_fail(e, SP_USAGE, 0, "%s: too long", f->name);
 	if (f->type == SP_F_NAME && !sp_name_is_valid(s))
 		return sp_fail(e, SP_USAGE, 0, "%s '%s': not a name ([a-z0-9][a-z0-9-]*)", f->name,

@@ -176,18 +176,18 @@ static int add_one(struct listing *l, const char *operand)
 		rec = sp_op_load(l->roots, operand, l->e);
 		if (!rec || !sp_owner_may(rec, l->owner)) {
 			sp_json_free(&rec);
-			return sp_fail(l->e, SP_ABSENT, 0, "%s: no such operation", operand);
+			return sp_fail(l->e, SP_ABSENT, 0, "%.100s: no such operation", operand);
 		}
 		sp_json_put_str(rec, "type", "op");
 		sp_json_push(l->items, rec);
 		return 0;
 	}
 	if (sp_any_find(l->roots, l->owner, operand, id, l->e) < 0)
-		return sp_wrap(l->e, "%s", operand);
+		return sp_wrap(l->e, "%.100s", operand);
 	rec = sp_id_is_valid(id, SP_SANDBOX) ? sp_sandbox_load(l->roots, id, l->e)
 					     : sp_checkpoint_load(l->roots, id, l->e);
 	if (!rec)
-		return sp_wrap(l->e, "%s", operand);
+		return sp_wrap(l->e, "%.100s", operand);
 	if (sp_id_is_valid(id, SP_SANDBOX))
 		add_sandbox(l, id, rec, true);
 	else

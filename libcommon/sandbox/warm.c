@@ -23,7 +23,7 @@ int sp_image_find(const struct sp_roots *r, const char *owner, const char *opera
 	if (sp_any_find(r, owner, operand, id, e) < 0)
 		return -1;
 	if (sp_id_is_valid(id, SP_SANDBOX))
-		return sp_fail(e, SP_CONFLICT, 0, "'%s' is a sandbox, not an image", operand);
+		return sp_fail(e, SP_CONFLICT, 0, "'%.100s' is a sandbox, not an image", operand);
 	*meta = sp_checkpoint_load(r, id, e);
 	if (!*meta)
 		return -1;
@@ -31,7 +31,7 @@ int sp_image_find(const struct sp_roots *r, const char *owner, const char *opera
 	if (kind && strcmp(kind, "image") == 0)
 		return 0;
 	sp_json_free(meta);
-	return sp_fail(e, SP_CONFLICT, 0, "'%s' is not an image: space-branch goes on from it",
+	return sp_fail(e, SP_CONFLICT, 0, "'%.100s' is not an image: space-branch goes on from it",
 		       operand);
 }
 
