@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "text/id.h"
 #include "text/table.h"
@@ -88,18 +89,56 @@ static void note(struct run *x, const char *operand, struct sp_err *e)
 	x->worst = code > x->worst ? code : x->worst;
 }
 
+/* One line for a person who waits: what the operation does, and for how long by now. */
+static void show_progress(struct run *x, const struct pending *p, int seconds)
+{
+	sp_auto_json *q = sp_json_new_object();
+	sp_auto_json *rec = NULL;
+	const struct sp_json *phases;
+	const char *doing = NULL;
+	struct sp_err e;
+
+	sp_json_put_str(q, "id", p->op);
+	if (sp_api_call(x->api, "op", q, &rec, &e) < 0)
+		return;
+	phases = sp_json_get(rec, "phases");
+	if (sp_json_len(phases))
+		doing = sp_json_str(sp_json_at(phases, sp_json_len(phases) - 1), "name");
+	fprintf(stderr, "\r\033[K%s: %s: %s, %d s", x->l->tool->name, p->operand,
+		doing ? doing : "waits for its turn", seconds);
+}
+
+/* Waits for the end; on a terminal it tells every second how far it is. */
+static int await(struct run *x, const struct pending *p, struct sp_json **answer, struct sp_err *e)
+{
+	bool tell = isatty(2) && !x->l->json;
+	sp_auto_json *q = sp_json_new_object();
+	int rc, seconds = 0;
+
+	sp_json_put_str(q, "id", p->op);
+	if (tell)
+		sp_json_put_int(q, "timeout_ms", 1000);
+	for (;;) {
+		rc = sp_api_call(x->api, "opwait", q, answer, e);
+		if (rc == 0 || *answer || e->code != SP_BUSY || !tell)
+			break;
+		show_progress(x, p, ++seconds);
+	}
+	if (seconds)
+		fputs("\r\033[K", stderr);
+	return rc;
+}
+
 static void finish_oldest(struct run *x)
 {
 	struct pending *p = &x->wait[x->first];
-	sp_auto_json *q = sp_json_new_object();
 	sp_auto_json *answer = NULL;
 	struct sp_err e = { .code = SP_OK };
 	int rc;
 
 	x->first = (x->first + 1) % AT_ONCE;
 	x->n--;
-	sp_json_put_str(q, "id", p->op);
-	rc = sp_api_call(x->api, "opwait", q, &answer, &e);
+	rc = await(x, p, &answer, &e);
 	if (answer)
 		sp_lifecycle_print(x->l->tool, answer, x->l->json);
 	if (rc < 0)
