@@ -134,7 +134,8 @@ static const char *const net_files[] = {
 static int start_fetcher(struct sp_crew *c, const struct sp_crew_plan *plan, int sock,
 			 struct sp_err *e)
 {
-	struct sp_jail_bind binds[SP_NELEM(net_files) + 1];
+	sp_auto_free struct sp_jail_bind *binds =
+		sp_xcalloc(SP_NELEM(net_files) + 1, sizeof *binds);
 	sp_auto_fd null = open("/dev/null", O_RDWR | O_CLOEXEC), auth = -1, ca = -1;
 	const char *ca_path = getenv("SSL_CERT_FILE"); /* as OpenSSL, curl and Go have it */
 	const int stdio[3] = { null, null, null };

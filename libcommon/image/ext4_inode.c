@@ -22,7 +22,7 @@ static void put_time(int64_t sec, uint32_t ns, uint32_t *low, uint32_t *extra)
 	if (sec > last)
 		sec = last;
 	*low = (uint32_t)sec;
-	*extra = (uint32_t)((sec - (int32_t)sec) >> 32) & 3;
+	*extra = (uint32_t)((uint64_t)(sec - (int32_t)sec) >> 32) & 3;
 	*extra |= (ns < 1000000000u ? ns : 0) << 2;
 }
 

@@ -22,32 +22,16 @@ static const char features[] = "none,has_journal,ext_attr,resize_inode,dir_index
 			       "64bit,flex_bg,sparse_super,"
 			       "large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 
+static const char extended[] = "lazy_itable_init=0,lazy_journal_init=1,discard,"
+			       "hash_seed=53504143-4500-4000-8000-000000000000";
+
 void sp_mkfs_argv(const char *disk, int64_t bytes, const char *argv[static 32])
 {
 	const char *journal = bytes < 128 * MIB ? "size=8,location=0" : "size=32,location=0";
 	const char *const all[] = {
-		"mke2fs",
-		"-q",
-		"-F",
-		"-t",
-		"ext4",
-		"-b",
-		"4096",
-		"-I",
-		"256",
-		"-i",
+		"mke2fs", "-q", "-F", "-t",     "ext4", "-b",    "4096", "-I",     "256", "-i",
 		"8192", /* SP_MKFS_INODE_RATIO */
-		"-m",
-		"0",
-		"-O",
-		features,
-		"-J",
-		journal,
-		"-E",
-		"lazy_itable_init=0,lazy_journal_init=1,discard,"
-		"hash_seed=53504143-4500-4000-8000-000000000000",
-		disk,
-		NULL,
+		"-m",     "0",  "-O", features, "-J",   journal, "-E",   extended, disk,  NULL,
 	};
 
 	memcpy(argv, all, sizeof all);
@@ -134,7 +118,7 @@ static int run(int disk_fd, uid_t uid, bool writable, const char *const argv[], 
 static int must_succeed(int disk_fd, uid_t uid, const char *const argv[], struct sp_err *e)
 {
 	sp_auto_str out = SP_STR_INIT;
-	int code;
+	int code = -1;
 
 	if (run(disk_fd, uid, true, argv, &code, &out, e) < 0)
 		return -1;
@@ -174,7 +158,7 @@ int sp_mkfs_check(int disk_fd, uid_t uid, bool index, struct sp_err *e)
 	static const char *const reindex[] = { "e2fsck", "-f", "-y", "-D", "/disk", NULL };
 	static const char *const look[] = { "e2fsck", "-f", "-n", "/disk", NULL };
 	sp_auto_str out = SP_STR_INIT;
-	int code;
+	int code = -1;
 
 	if (index) {
 		if (run(disk_fd, uid, true, reindex, &code, &out, e) < 0)

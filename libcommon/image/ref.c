@@ -128,8 +128,8 @@ static void settle_host(struct sp_ref *out, bool hub)
 {
 	char name[sizeof out->name];
 
-	if (!hub && strcasecmp(out->host, "docker.io") &&
-	    strcasecmp(out->host, "index.docker.io")) {
+	if (!hub && strcasecmp(out->host, "docker.io") != 0 &&
+	    strcasecmp(out->host, "index.docker.io") != 0) {
 		snprintf(out->auth_key, sizeof out->auth_key, "%s%s%s", out->host,
 			 out->port[0] ? ":" : "", out->port);
 		return;

@@ -101,6 +101,7 @@ static int request(struct sp_http *h, struct sp_http_req *q, const char *realm,
 			     "the registry's realm %s answers %ld", realm, q->status);
 	if (rc == 0)
 		rc = take_token(&answer, authorization, e);
+	q->arg = NULL;
 	sp_str_wipe(&answer);
 	sp_str_free(&q->location);
 	return rc;

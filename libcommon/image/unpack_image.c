@@ -23,8 +23,9 @@ struct walk {
 /* blobs/sha256/<hex>, of a digest that was checked */
 static void blob_name(const char *digest, char out[static SP_DIGEST_SIZE + 8])
 {
-	snprintf(out, SP_DIGEST_SIZE + 8, "blobs/%s", digest);
-	*strchr(out, ':') = '/';
+	size_t n = strcspn(digest, ":");
+
+	snprintf(out, SP_DIGEST_SIZE + 8, "blobs/%.*s/%s", (int)n, digest, digest + n + 1);
 }
 
 /* Fetches a document; d NULL: nothing is known of it beforehand. */

@@ -145,7 +145,6 @@ static void test_many(void)
 	struct disk d;
 	struct kit k;
 	char name[300];
-	sp_auto_str out = SP_STR_INIT;
 
 	disk_make(&d, 128);
 	kit_begin(&k, NULL);
