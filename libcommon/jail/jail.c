@@ -205,7 +205,7 @@ static _Noreturn void child(const struct start *s)
 
 	if (confine(s, &e) == 0) {
 		close(s->parent);
-		if (!s->path) {
+		if (s->fn) {
 			close(s->errors);
 			_exit(s->fn(s->arg));
 		}

@@ -278,6 +278,7 @@ static void fill_ram(unsigned char *ram)
 		put_gate(ram, n, sp_kvm_guest_bad);
 	put_gate(ram, 14, sp_kvm_guest_fault);
 	put_gate(ram, 0x40, sp_kvm_guest_tick);
+	/* cppcheck-suppress comparePointers ; two labels of one piece of code */
 	memcpy(ram + CODE, sp_kvm_guest, (size_t)(sp_kvm_guest_end - sp_kvm_guest));
 }
 

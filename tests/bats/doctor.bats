@@ -53,7 +53,11 @@ for c in json.load(sys.stdin)["checks"]:
 }
 
 @test "without root it tells what it can" {
-	run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$SPACE_BIN/space-doctor"
+	dir=$(mktemp -d) # where nobody may go, unlike the build folder perhaps
+	chmod 755 "$dir"
+	cp "$SPACE_BIN/space-doctor" "$dir"
+	run --separate-stderr setpriv --reuid=65534 --regid=65534 --clear-groups "$dir/space-doctor"
+	rm -r "$dir"
 	assert_same "sudo space-doctor" "$(grep '	jail	' <<<"$output" | cut -f4)"
 	assert_match '^ok	qemu	' "$(grep '	qemu	' <<<"$output")"
 }
