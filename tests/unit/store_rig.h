@@ -16,7 +16,7 @@
 #include "tmp.h"
 #include "vol/store.h"
 
-static char rig_state[64], rig_run[64];
+static char rig_state[300], rig_run[300];
 
 /* Below the test's folder, or below a mount in it. */
 __attribute__((unused)) static void rig_place(const char *below)
@@ -74,7 +74,7 @@ __attribute__((unused)) static int rig_mounts(void)
 
 static inline int rig_loop_one(int dirfd, const char *name, void *arg)
 {
-	char path[128];
+	char path[300];
 	sp_auto_fd fd = -1;
 
 	(void)dirfd;
@@ -97,7 +97,7 @@ __attribute__((unused)) static int rig_loops(void)
 /* A disk of a host, in a file: made with mkfs.<type>, mounted on tmp_path/name. */
 __attribute__((unused)) static int rig_disk(const char *name, const char *type, off_t size)
 {
-	char file[32], path[128], dev[32], prog[32];
+	char file[32], path[300], dev[32], prog[32];
 	struct sp_err e = { .msg = "" };
 	sp_auto_fd fd = -1, at = -1;
 
@@ -120,7 +120,7 @@ bad:
 
 __attribute__((unused)) static void rig_disk_gone(const char *name)
 {
-	char path[128];
+	char path[300];
 
 	snprintf(path, sizeof path, "%s/%s", tmp_path, name);
 	if (umount(path) < 0)

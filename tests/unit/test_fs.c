@@ -47,7 +47,7 @@ static void folders(int dir)
 {
 	struct sp_err e;
 	struct stat st;
-	char path[100];
+	char path[300];
 
 	ok(sp_fs_mkdir(dir, "d", 0755, &e) == 0 && fstatat(dir, "d", &st, 0) == 0 &&
 		   (st.st_mode & 0777) == 0755,
@@ -139,7 +139,7 @@ static void removal(int dir)
 
 static void mounted(int dir)
 {
-	char path[100];
+	char path[300];
 	struct sp_err e;
 
 	if (geteuid() != 0) {

@@ -15,7 +15,7 @@ static int64_t store_free(const struct sp_roots *r)
 
 static struct stat stat_of(const char *name)
 {
-	char path[128];
+	char path[400];
 	struct stat st = { 0 };
 
 	snprintf(path, sizeof path, "%s/%s", rig_state, name);
@@ -115,7 +115,7 @@ static void plain_folder(void)
 {
 	struct sp_roots r;
 	struct sp_err e;
-	char path[128];
+	char path[400];
 
 	snprintf(path, sizeof path, "%s/store/mine", rig_state);
 	ok(sp_fs_mkdir_path(path, 0700, &e) == 0 && rig_open(&r, true, &e) == SP_CONFLICT,
@@ -154,7 +154,7 @@ static void growth(void)
 {
 	struct sp_roots r;
 	struct sp_err e;
-	char path[128];
+	char path[400];
 	sp_auto_fd img = -1;
 	int64_t before, room;
 
@@ -232,7 +232,7 @@ static void on_btrfs(void)
 {
 	struct sp_roots r;
 	struct sp_err e;
-	char path[128];
+	char path[400];
 	sp_auto_fd dir = -1;
 
 	if (rig_disk("btrfs", "btrfs", 600 << 20) < 0) {

@@ -10,11 +10,14 @@
 #include "sys/fd.h"
 #include "sys/fs.h"
 
-static char tmp_path[] = "/tmp/space-test-XXXXXX";
+static char tmp_path[200];
 static int tmp_fd = -1;
 
 __attribute__((unused)) static int tmp_make(void)
 {
+	const char *in = getenv("SPACE_TEST_TMP"); /* tests/run gives each test its own */
+
+	snprintf(tmp_path, sizeof tmp_path, "%s/space-test-XXXXXX", in ? in : "/tmp");
 	if (!mkdtemp(tmp_path))
 		abort();
 	tmp_fd = open(tmp_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
