@@ -22,6 +22,10 @@ at_once() {
 	done
 }
 
+remove() { # LIST: what its lines name, if any
+	[ -z "$1" ] || printf '%s\n' "$1" | space-rm -w - >/dev/null
+}
+
 # Every pair of tools on one sandbox ends with codes that fit, and a sandbox that can be used.
 @test "every pair of tools on one sandbox" {
 	for a in pause resume snap branch rm; do
@@ -44,8 +48,8 @@ at_once() {
 				;;
 			esac
 			[ $a$b != rmrm ] || assert_same 3 $((STATUS[0] + STATUS[1]))
-			space-ls | cut -f1 | space-rm -w - >/dev/null
-			space-ls snapshots | grep -vP '\twarm\t' | cut -f1 | space-rm -w - >/dev/null
+			remove "$(space-ls)"
+			remove "$(space-ls snapshots | grep -vP '\twarm\t')"
 		done
 	done
 }
