@@ -183,8 +183,7 @@ int sp_child_settle(struct sp_making *m, struct sp_child *c, struct sp_err *e)
 
 int sp_child_await(struct sp_making *m, struct sp_child *c, struct sp_err *e)
 {
-	struct sp_mon_report report;
-	int rc = sp_mon_await(c->report, &report, e);
+	int rc = sp_mon_await(c->report, &c->told, e);
 
 	(void)m;
 	sp_fd_close(&c->report);
@@ -295,11 +294,25 @@ static int build_and_start(struct sp_making *m, struct sp_child *c, struct sp_er
 	return sp_child_start(m, c, e);
 }
 
+/* With how long its machine took, from the monitor's start. */
+static void created(const struct sp_making *m, const struct sp_child *c)
+{
+	sp_auto_json *more = sp_json_new_object();
+	struct sp_err none;
+
+	if (c->name[0])
+		sp_json_put_str(more, "name", c->name);
+	sp_json_put_str(more, "from", m->origin->id);
+	sp_json_put_i64(more, "loaded_ns", c->told.loaded_ns);
+	sp_json_put_i64(more, "running_ns", c->told.running_ns);
+	sp_json_put_i64(more, "ready_ns", c->told.ready_ns);
+	sp_event_add(m->task->roots, "sandbox.created", c->id, m->task->id, more, &none);
+}
+
 static int tell(struct sp_making *m, struct sp_err *e)
 {
 	const struct sp_child *worst = NULL;
 	size_t failed = 0;
-	struct sp_err e2;
 
 	for (size_t i = 0; i < m->n; i++) {
 		struct sp_child *c = &m->child[i];
@@ -311,7 +324,7 @@ static int tell(struct sp_making *m, struct sp_err *e)
 			continue;
 		}
 		sp_op_result(m->task->op, c->id, NULL);
-		sp_event_add(m->task->roots, "sandbox.created", c->id, m->task->id, NULL, &e2);
+		created(m, c);
 	}
 	if (!failed)
 		return 0;

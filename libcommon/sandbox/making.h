@@ -46,6 +46,7 @@ struct sp_child {
 	uint64_t generation;
 	int record; /* its open record, not yet durable; or -1 */
 	int report; /* its monitor's report is awaited; or -1 */
+	struct sp_mon_report told; /* the report */
 	bool failed;
 	struct sp_err err;
 };

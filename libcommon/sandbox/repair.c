@@ -46,7 +46,8 @@ static bool had_its_turn(const struct sp_task *t)
 	return dir < 0 || sp_fs_each(dir, ticket_ahead, &a, &e) <= 0;
 }
 
-int sp_repair(const struct sp_roots *r, const char *op, struct sp_err *e)
+/* 1 repaired, 0 there was nothing to do. */
+static int repair(const struct sp_roots *r, const char *op, struct sp_err *e)
 {
 	struct sp_op *o = NULL;
 	const struct sp_verb *verb;
@@ -69,7 +70,12 @@ int sp_repair(const struct sp_roots *r, const char *op, struct sp_err *e)
 		rc = verb->repair(&t, &why);
 	rc = sp_op_end(o, rc < 0 ? &why : NULL, e);
 	sp_op_free(&o);
-	return rc;
+	return rc < 0 ? -1 : 1;
+}
+
+int sp_repair(const struct sp_roots *r, const char *op, struct sp_err *e)
+{
+	return repair(r, op, e) < 0 ? -1 : 0;
 }
 
 struct sweep {
@@ -80,16 +86,24 @@ static int repair_one(const struct sp_roots *r, const char *op, void *arg)
 {
 	struct sweep *s = arg;
 	struct sp_err e;
+	int rc = repair(r, op, &e);
 
-	if (sp_repair(r, op, &e) < 0)
+	if (rc < 0)
 		sp_log(SP_LOG_WARN, "repair of %s: %s", op, e.msg);
-	s->repaired++;
+	s->repaired += rc > 0;
 	return 0;
 }
 
 int sp_repair_all(const struct sp_roots *r, struct sp_err *e)
 {
 	struct sweep s = { 0 };
+	sp_auto_fd lock = -1;
 
-	return sp_op_each_open(r, repair_one, &s, e) < 0 ? -1 : 0;
+	if (sp_op_each_open(r, repair_one, &s, e) < 0)
+		return -1;
+	if (!s.repaired)
+		return 0;
+	/* A worker that died may have left things under hidden names, too. */
+	lock = sp_root_lock(r, e);
+	return lock < 0 ? -1 : sp_store_sweep(r, e);
 }

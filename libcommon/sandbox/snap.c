@@ -41,7 +41,7 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 	return 0;
 }
 
-static int take(struct sp_task *t, const struct sp_json *rec, struct sp_err *e)
+static int take(struct sp_task *t, const struct sp_json *rec, int64_t *stopped, struct sp_err *e)
 {
 	const char *state = sp_sandbox_state(t->roots, sp_task_subject(t, SANDBOX), rec, NULL);
 	struct sp_take how = { .sandbox = sp_task_subject(t, SANDBOX),
@@ -50,22 +50,28 @@ static int take(struct sp_task *t, const struct sp_json *rec, struct sp_err *e)
 			       .why = "asked for",
 			       .op = t->id,
 			       .files = sp_json_bool(t->request, "files", false) };
-	struct sp_mon_answer answer;
+	struct sp_mon_answer answer = { 0 };
+	int rc;
 
 	if (check_state(state, how.files, e) < 0 || sp_task_phase(t, "checkpoint", e) < 0)
 		return -1;
-	if (strcmp(state, "running") == 0)
-		return sp_checkpoint_take(t->roots, rec, &how, &answer, e);
+	if (strcmp(state, "running") == 0) {
+		rc = sp_checkpoint_take(t->roots, rec, &how, &answer, e);
+		*stopped = answer.stopped_ns;
+		return rc;
+	}
 	return sp_checkpoint_take_still(t->roots, rec, &how, e);
 }
 
-static void done(struct sp_task *t)
+static void done(struct sp_task *t, int64_t stopped)
 {
 	const char *id = sp_task_subject(t, CHECKPOINT);
 	struct sp_json *more = sp_json_new_object();
 	struct sp_err e;
 
 	sp_json_put_str(more, "sandbox", sp_task_subject(t, SANDBOX));
+	if (stopped)
+		sp_json_put_i64(more, "stopped_ns", stopped);
 	sp_event_add(t->roots, "snapshot.created", id, t->id, more, &e);
 	sp_json_free(&more);
 	sp_op_result(t->op, id, NULL);
@@ -76,20 +82,21 @@ static int act(struct sp_task *t, struct sp_err *e)
 	const char *name = sp_json_str(t->request, "name"), *id = sp_task_subject(t, CHECKPOINT);
 	sp_auto_json *rec = sp_sandbox_load(t->roots, sp_task_subject(t, SANDBOX), e);
 	struct sp_err none;
+	int64_t stopped = 0;
 
 	if (!rec)
 		return -1;
 	/* The name first: what fails cheaply fails before the machine is stopped. */
 	if (name && sp_name_take(t->roots, t->owner, name, id, e) < 0)
 		return -1;
-	if (take(t, rec, e) < 0) {
+	if (take(t, rec, &stopped, e) < 0) {
 		if (name)
 			sp_name_drop(t->roots, t->owner, name, id, &none);
 		return -1;
 	}
 	if (sp_task_phase(t, "clean", e) < 0)
 		return -1;
-	done(t);
+	done(t, stopped);
 	return 0;
 }
 
@@ -107,7 +114,7 @@ static int repair(struct sp_task *t, struct sp_err *e)
 	}
 	if (name && sp_name_take(t->roots, t->owner, name, id, e) < 0)
 		return -1;
-	done(t);
+	done(t, 0);
 	return 0;
 }
 

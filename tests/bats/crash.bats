@@ -183,6 +183,39 @@ expect() { # OUTCOME: against $status
 	done < <(phases import)
 }
 
+# A worker killed while the monitor works on its request: held back by stopping the monitor.
+mid_request() { # TOOL: $status of the wait for its operation
+	local id=$2 mon op worker
+
+	mon=$(cut -d' ' -f1 "$SPACE_RUN/$id/life")
+	kill -STOP "$mon"
+	op=$("space-$1" "$id")
+	worker=$(space-ls --json "$op" | sed 's/.*"worker":{"pid":\([0-9]*\).*/\1/')
+	assert_code 5 space-opwait --timeout 2s "$op"
+	kill -KILL "$worker"
+	space-opwait "$op" >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+	kill -CONT "$mon"
+	wait $! && status=0 || status=$?
+}
+
+@test "a worker killed while the monitor saves: what is saved is kept" {
+	id=$(new_sandbox)
+	mid_request snap "$id"
+	assert_same 0 "$status" "$(cat "$BATS_TEST_TMPDIR/out")"
+	kid=$(space-branch -w "$(cat "$BATS_TEST_TMPDIR/out")")
+	space-exec "$kid" true
+	mid_request pause "$id"
+	assert_same 0 "$status"
+	assert_same paused "$(space-ls "$id" | cut -f3)"
+	space-resume -w "$id"
+	mid_request branch "$id"
+	assert_same 5 "$status"
+	space-exec "$id" true
+	space-rm -w "$kid" "$id" "$(space-ls snapshots | grep -P '\tsnapshot\t' | cut -f1)"
+	assert_same '' "$(space-ls snapshots | grep -vP '\twarm\t')"
+	is_whole
+}
+
 @test "a monitor and a machine killed while they are saved: the sandbox can be used or removed" {
 	for who in monitor vmm; do
 		id=$(new_sandbox)
