@@ -45,7 +45,8 @@ int main(void)
 	rc = start(&k, &rep, &e);
 	if (rc < 0) {
 		rep.code = (int)e.code;
-		snprintf(rep.message, sizeof rep.message, "%.*s", (int)sizeof rep.message - 1, e.msg);
+		snprintf(rep.message, sizeof rep.message, "%.*s", (int)sizeof rep.message - 1,
+			 e.msg);
 		if (e.code != SP_BUSY || k.vm != SP_VM_RUNNING)
 			sp_keeper_end(&k);
 	}

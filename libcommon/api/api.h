@@ -17,7 +17,7 @@
  * import         name,source,size?,cpus?,memory?,warm(bool),auth_file?; worked in the caller
  * ls             what? (sandboxes snapshots images ops),ids[]?,tree?,bytes?  {"items":[…]}
  * op             id                                                          the record
- * opwait         id,timeout_ms?                                              the final record; repairs
+ * opwait         id,timeout_ms?                               the final record; repairs
  * kernel-add     deb?,vmlinuz?,modules?        {"version"}
  * kernel-ls, kernel-rm version
  * doctor                                        {"checks":[{"name","ok","level","text","help"}]}

@@ -3,9 +3,9 @@
  *
  * The request has the fields of "import" in api/api.h: name, source, size?, cpus?, memory?, warm,
  * auth_file?; a source of "-" is the caller's standard input. The operation is journalled as any
- * other. The answer is the image: {"op","id","name","digest"?,"content_bytes","disk"}; warming it up
- * goes on behind, as another operation. progress (may be NULL) is called a few times a second, with
- * the bytes read so far and what is being done.
+ * other. The answer is the image: {"op","id","name","digest"?,"content_bytes","disk"}; warming it
+ * up goes on behind, as another operation. progress (may be NULL) is called a few times a second,
+ * with the bytes read so far and what is being done.
  */
 #ifndef SP_API_IMPORT_H
 #define SP_API_IMPORT_H

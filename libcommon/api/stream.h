@@ -10,8 +10,8 @@
 #include "base/err.h"
 
 /* Calls fn with each event's JSON line, from `since` on (after that sequence number; NULL: from the
- * first). follow: goes on until fn returns other than 0, which is then the answer. A sequence number
- * that is none is SP_USAGE. */
+ * first). follow: goes on until fn returns other than 0, which is then the answer. A sequence
+ * number that is none is SP_USAGE. */
 int sp_api_events(struct sp_api *a, const char *since, bool follow,
 		  int (*fn)(const char *line, size_t n, void *arg), void *arg, struct sp_err *e);
 

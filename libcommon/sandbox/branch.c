@@ -9,8 +9,8 @@
 #include "sandbox/warm.h"
 #include "state/op.h"
 
-/* Subjects: of a sandbox, itself, the checkpoint to be taken of it, the children; of a checkpoint, the
- * children alone. */
+/* Subjects: of a sandbox, itself, the checkpoint to be taken of it, the children; of a checkpoint,
+ * the children alone. */
 static bool is_of_sandbox(const struct sp_task *t)
 {
 	return sp_id_is_valid(sp_task_subject(t, 1), SP_CHECKPOINT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create: sandboxes from an image, by loading the warm checkpoint of the shape that is asked for. */
+/* create: sandboxes from an image, by loading the warm checkpoint of the shape asked for. */
 #include <stdlib.h>
 #include <string.h>
 

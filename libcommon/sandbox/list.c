@@ -92,7 +92,7 @@ static void add_checkpoint(struct listing *l, const char *id, struct sp_json *ta
 	sp_json_push(l->items, take);
 }
 
-/* What goes while we read it is passed over; a damaged record is shown, so that it can be removed. */
+/* What goes while we read it is passed over; a damaged record is shown, so it can be removed. */
 static struct sp_json *damaged(const char *id, const struct sp_err *why)
 {
 	struct sp_json *o = sp_json_new_object();

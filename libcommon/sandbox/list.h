@@ -10,14 +10,14 @@
 #include "text/json.h"
 
 struct sp_list {
-	const char *what;          /* "sandboxes", "snapshots", "images", "ops"; NULL: by ids, or sandboxes */
+	const char *what; /* "sandboxes" (or NULL), "snapshots", "images", "ops" */
 	const struct sp_json *ids; /* operands of any kind; NULL or empty: all */
 	bool tree;  /* everything, parents before children, each with its "depth" */
 	bool bytes; /* with "unique" and "shared" */
 };
 
-/* Items: records with "type" ("sandbox", "snapshot", "image", "op"), and a sandbox's "state" as it is
- * now. An array, oldest first; the caller frees. NULL on error: an id that names nothing is
+/* Items: records with "type" ("sandbox", "snapshot", "image", "op"), and a sandbox's "state" as it
+ * is now. An array, oldest first; the caller frees. NULL on error: an id that names nothing is
  * SP_ABSENT. */
 struct sp_json *sp_list(const struct sp_roots *r, const char *owner, const struct sp_list *how,
 			struct sp_err *e);

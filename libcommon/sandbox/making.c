@@ -218,7 +218,8 @@ static char *child_name(const char *name, size_t n, size_t i)
 	return n == 1 ? sp_xstrdup(name) : sp_xasprintf("%s-%zu", name, i + 1);
 }
 
-struct sp_child *sp_children_new(const struct sp_task *t, size_t first, const char *name, size_t *n)
+struct sp_child *sp_children_new(const struct sp_task *t, size_t first, const char *name,
+				 size_t *n)
 {
 	struct sp_child *c;
 

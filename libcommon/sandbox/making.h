@@ -2,8 +2,8 @@
 /* Making sandboxes from a checkpoint: what create, branch and warm share.
  *
  * A sandbox is built aside (.new-<id>: a snapshot of the checkpoint's subvolume, its record) and
- * becomes one by a rename, under the root lock and only if its checkpoint is still there. Its record
- * is made durable while its machine starts: the operation is done when both are.
+ * becomes one by a rename, under the root lock and only if its checkpoint is still there. Its
+ * record is made durable while its machine starts: the operation is done when both are.
  */
 #ifndef SP_SANDBOX_MAKING_H
 #define SP_SANDBOX_MAKING_H
@@ -61,8 +61,8 @@ struct sp_making {
 	size_t n;
 };
 
-/* Builds, starts and awaits all; the failed ones are removed again. Puts each child's result into the
- * operation. -1 when any failed, with the worst one's code. */
+/* Builds, starts and awaits all; the failed ones are removed again. Puts each child's result into
+ * the operation. -1 when any failed, with the worst one's code. */
 int sp_making_run(struct sp_making *m, struct sp_err *e);
 
 /* The steps of one child, for the warm-up. */
@@ -72,7 +72,8 @@ int sp_child_settle(struct sp_making *m, struct sp_child *c, struct sp_err *e);
 int sp_child_await(struct sp_making *m, struct sp_child *c, struct sp_err *e);
 
 /* Fills children from the task's subjects from number `first` on, named NAME or NAME-1, -2, … */
-struct sp_child *sp_children_new(const struct sp_task *t, size_t first, const char *name, size_t *n);
+struct sp_child *sp_children_new(const struct sp_task *t, size_t first, const char *name,
+				 size_t *n);
 /* For plans: appends n new sandbox ids to subjects and refuses names that are taken or bad. */
 int sp_children_plan(const struct sp_roots *r, const char *owner, const char *name, int64_t n,
 		     struct sp_json *subjects, struct sp_err *e);

@@ -4,20 +4,21 @@
  * checkpoints/<id>/           a subvolume, read-only once published
  *   rootfs.img                raw ext4
  *   mem, vmstate              of a running machine only
- *   meta.json {"format":1,"id","parent":id|absent,"owner","kind":"image"|"warm"|"snapshot"|"pause"|"branch",
- *     "sandbox":id of its source|absent, "image": id of the image it descends from,
+ *   meta.json {"format":1,"id","parent":id|absent,"owner",
+ *     "kind":"image"|"warm"|"snapshot"|"pause"|"branch","sandbox":id of its source|absent,
+ *     "image": id of the image it descends from,
  *     "created":"ns","why":text,"files":bool (disk only), "kernel","cpus","memory","disk",
  *     "machine":{"engine","version","accel","cpu_model","machine","devices"}|absent,
  *     "marker":hex|absent,"mem_bytes","vmstate_bytes","stopped_ns",
  *     "env":["K=V"],"config":{image config, image/import.h}}
- *   Those of kind pause and branch, and warm ones that no link names, go by themselves when the last
- *   sandbox that needs them goes; images and snapshots stay until they are removed.
+ *   Those of kind pause and branch, and warm ones that no link names, go by themselves when the
+ *   last sandbox that needs them goes; images and snapshots stay until they are removed.
  *
  * sandboxes/<id>/             a folder
  *   vol/                      its subvolume: rootfs.img
- *   mem                       while it boots cold: an empty sparse file of the machine's memory size
- *   ended                     {"generation","at","state":"stopped"|"dead","why"}: how the machine of
- *     that generation ended by itself, left by its monitor
+ *   mem                       while it boots cold: an empty sparse file of its memory's size
+ *   ended                     {"generation","at","state":"stopped"|"dead","why"}: how the machine
+ *     of that generation ended by itself, left by its monitor
  *   console                   monitor/console.h
  *   record.json {"format":1,"id","name"|absent,"owner","state","image":id,"base":id|absent (the
  *     checkpoint whose memory it runs on), "paused":id|absent (the checkpoint it resumes from),
@@ -26,10 +27,10 @@
  *     "op": the last operation that changed it,"flagged":text|absent,"hidden":true|absent (the
  *     machine behind a warm operation)}
  *
- * state: "running" (its monitor lives; when it does not, it is shown as "stopped" if the guest powered
- * off, "starting" while an operation on it is open, else "dead": it can be resumed cold from its disk,
- * paused never, removed always), "paused" (vol/ is gone: disk and memory are the checkpoint's),
- * "stopped".
+ * state: "running" (its monitor lives; when it does not, it is shown as "stopped" if the guest
+ * powered off, "starting" while an operation on it is open, else "dead": it can be resumed cold
+ * from its disk, paused never, removed always), "paused" (vol/ is gone: disk and memory are the
+ * checkpoint's), "stopped".
  * A sandbox that is being made is sandboxes/.new-<id>; the rename is the commit.
  *
  * warm/<image id>/<cpus>-<memory>-<disk>   symbolic link: id of the warm checkpoint of that shape
@@ -56,7 +57,7 @@
 #define SP_MAX_DISK (16LL << 40)
 #define SP_DISK_STEP (1LL << 20)
 #define SP_MAX_CHILDREN 256    /* sandboxes made by one operation */
-#define SP_MAX_CONFIG 6000     /* bytes of an image's config, printed: it rides in every meta.json */
+#define SP_MAX_CONFIG 6000    /* bytes of an image's config, printed: it is in every meta.json */
 #define SP_MAX_ENV 6000        /* bytes of a sandbox's env, printed; the same */
 #define SP_MAX_META 16384      /* bytes of a sandbox's meta, printed */
 

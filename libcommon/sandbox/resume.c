@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resume: the checkpoint that a sandbox is paused in, its disk and its memory together; a stopped or
- * dead one boots from its own disk. */
+/* resume: the checkpoint that a sandbox is paused in, its disk and its memory together; a stopped
+ * or dead one boots from its own disk. */
 #include <string.h>
 
 #include "image/kernel.h"

@@ -8,9 +8,9 @@
  * time without harm. Everything that a verb is about to make is named by the operation's subjects,
  * written durably before the worker starts, so a repairer knows where to look.
  *
- * repair, in whoever finds the worker dead: looks at what is there (never at how far the phases got)
- * and finishes the operation (0) or undoes it (-1 with the error to be recorded). It must be safe at
- * every point, before the first step too, and when it is killed itself and begun again.
+ * repair, in whoever finds the worker dead: looks at what is there (never at how far the phases
+ * got) and finishes the operation (0) or undoes it (-1 with the error to be recorded). It must be
+ * safe at every point, before the first step too, and when it is killed itself and begun again.
  */
 #ifndef SP_SANDBOX_TASK_H
 #define SP_SANDBOX_TASK_H
@@ -57,8 +57,8 @@ int sp_task_begin_here(const struct sp_roots *r, const char *owner, const struct
 		       char op[static SP_ID_SIZE], struct sp_err *e);
 void sp_task_fill(struct sp_task *t, const struct sp_roots *r, struct sp_op *op);
 
-/* Waits for the end, repairing when the worker is dead. timeout_ms -1: none; SP_BUSY past it. 0 with
- * the final record in *rec, whatever its state. */
+/* Waits for the end, repairing when the worker is dead. timeout_ms -1: none; SP_BUSY past it. 0
+ * with the final record in *rec, whatever its state. */
 int sp_task_wait(const struct sp_roots *r, const char *op, int timeout_ms, struct sp_json **rec,
 		 struct sp_err *e);
 /* The error of a final record into *e: 0 when it succeeded, else -1. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An image is booted once, checkpointed as soon as its agent is ready, and every create of that shape
- * loads the checkpoint. The machine behind it is a hidden sandbox. */
+/* An image is booted once, checkpointed as soon as its agent is ready, and every create of that
+ * shape loads the checkpoint. The machine behind it is a hidden sandbox. */
 #include "sandbox/warm.h"
 
 #include <stdio.h>

@@ -8,8 +8,8 @@
 #include "sandbox/task.h"
 #include "text/json.h"
 
-/* An operand that must mean an image: SP_ABSENT, or SP_CONFLICT for something else. The caller frees
- * *meta. */
+/* An operand that must mean an image: SP_ABSENT, or SP_CONFLICT for something else. The caller
+ * frees *meta. */
 int sp_image_find(const struct sp_roots *r, const char *owner, const char *operand,
 		  char id[static SP_ID_SIZE], struct sp_json **meta, struct sp_err *e);
 /* The shape that a request (cpus?, memory?, disk?) asks of an image: checked. */
