@@ -39,7 +39,7 @@ unsigned char *sp_buf_room(struct sp_buf *b, size_t n)
 	if (cap > b->max)
 		cap = b->max;
 	mem = sp_xmalloc(cap);
-	if (b->len)
+	if (b->mem && b->len)
 		memcpy(mem, b->mem + b->off, b->len);
 	free(b->mem);
 	b->mem = mem;

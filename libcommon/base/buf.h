@@ -34,7 +34,8 @@ static inline unsigned char *sp_buf_head(const struct sp_buf *b)
 }
 
 bool sp_buf_put(struct sp_buf *b, const void *data, size_t n); /* false: no room, nothing put */
-unsigned char *sp_buf_room(struct sp_buf *b, size_t n); /* n contiguous bytes at the back, or NULL */
+/* n contiguous bytes at the back, or NULL. */
+unsigned char *sp_buf_room(struct sp_buf *b, size_t n);
 void sp_buf_added(struct sp_buf *b, size_t n);          /* n bytes of that room were filled */
 void sp_buf_drop(struct sp_buf *b, size_t n);           /* n bytes off the front */
 

@@ -27,7 +27,7 @@ int sp_fail(struct sp_err *e, enum sp_code code, int sys, const char *fmt, ...)
 /* Puts "<fmt>: " before the message already in *e. Always returns -1. */
 int sp_wrap(struct sp_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* Short name of a code ("busy"), as used in JSON; "failed" for a number that is not in the table. */
+/* Short name of a code ("busy"), as used in JSON; "failed" for a number that the table has not. */
 const char *sp_code_name(int code);
 
 /* The code that best tells what an errno means to a caller: ENOENT is SP_ABSENT, EEXIST is

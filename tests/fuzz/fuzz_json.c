@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON from foreign bytes: what is taken prints as JSON that is taken again and prints the same, and
- * holds nothing that a terminal would obey. */
+/* JSON from foreign bytes: what is taken prints as JSON that is taken again and prints the same,
+ * and holds nothing that a terminal would obey. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
