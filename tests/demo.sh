@@ -86,7 +86,8 @@ END
 try 'space-cp counter.py counter:/root/'
 try 'space-exec -d counter python3 /root/counter.py'
 space-exec counter sh -c 'until [ -p /run/answer ]; do sleep 0.1; done'
-try "ask() { space-exec \$1 sh -c 'echo > /run/ask; cat /run/answer'; }"
+ask() { space-exec "$1" sh -c 'echo > /run/ask; cat /run/answer'; }
+printf "  $ %s\n" "ask() { space-exec \$1 sh -c 'echo > /run/ask; cat /run/answer'; }"
 try 'ask counter'
 try 'ask counter'
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The examples of the manual pages, run. A test is called as the page that it runs.
+# The examples of the manual pages and the README's session, run. A test is called as the page that it runs.
 
 load ../lib/space
 
@@ -17,6 +17,7 @@ teardown() {
 	[ -z "$own" ] || space-rm -w - >/dev/null <<<"$own"
 }
 
+@test "README.md" { "$SPACE_TOP/tests/lib/examples" "$SPACE_TOP/README.md"; }
 @test "space.1" { "$SPACE_TOP/tests/lib/examples" "$page"; }
 @test "space.7" { "$SPACE_TOP/tests/lib/examples" "$page"; }
 @test "space-attach.1" { "$SPACE_TOP/tests/lib/examples" "$page"; }
