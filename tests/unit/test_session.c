@@ -345,6 +345,7 @@ static void test_pause(void)
 	struct sp_exec x = sh("echo one; read x; echo two$x; read y < gate; echo three; exit 4");
 	struct client c;
 	struct result r;
+	static char slow[100000];
 	uint32_t got;
 	pid_t pid, check;
 	int gate, status;
@@ -367,6 +368,24 @@ static void test_pause(void)
 	is_str(slurp(c.out), "three\n", "a monitor killed in an operation: it goes on too");
 	r = finish(&c);
 	ok(exited(&r, 4), "with its exit code");
+
+	x = sh("echo up; read y < gate; wc -c; echo end");
+	x.input = true;
+	x.cwd = world_path(&w, "guest");
+	c = client(&x);
+	expect(c.out, "up\n");
+	/* More than a pipe holds, so that the end of it waits in the agent. */
+	assert(sp_fd_write(c.in, slow, sizeof slow) == 0);
+	close(c.in);
+	c.in = -1;
+	usleep(50000); /* nothing tells when the guest has the end of it */
+	world_pause(&w, "paused");
+	world_resume(&w);
+	gate = open(world_path(&w, "guest/gate"), O_WRONLY);
+	assert(write(gate, "go\n", 3) == 3);
+	close(gate);
+	is_str(slurp(c.out), "100000\nend\n", "input that ended before the pause ends after it too");
+	finish(&c);
 
 	x = sh("cat");
 	x.input = true;
@@ -437,9 +456,9 @@ static void test_ends(void)
 
 static void test_tty(void)
 {
-	struct sp_exec x = sh("stty size; read l; echo got $l; stty -echo; read l; stty size");
+	struct sp_exec x = sh("stty size; read l; echo got $l; stty -echo; read l; stty size; read l");
 	struct winsize size = { .ws_row = 33, .ws_col = 101 };
-	struct termios before = { 0 }, raw, after = { 0 };
+	struct termios before = { 0 }, raw = { 0 }, after = { 0 };
 	struct client c;
 	struct result r;
 	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave;
@@ -462,6 +481,16 @@ static void test_tty(void)
 	usleep(50000);
 	assert(write(master, "\r", 1) == 1);
 	ok(expect(master, "50 101"), "a new size reaches it");
+	world_pause(&w, "paused");
+	ok(expect(master, "lost"), "paused");
+	tcgetattr(slave, &after);
+	ok(memcmp(&before, &after, sizeof before) == 0, "while it waits ours is as before");
+	world_resume(&w);
+	do
+		tcgetattr(slave, &after);
+	while (memcmp(&raw, &after, sizeof raw) != 0);
+	ok(true, "and raw again when it goes on");
+	assert(write(master, "\r", 1) == 1);
 	r = finish(&c);
 	tcgetattr(slave, &after);
 	ok(exited(&r, 0), "its end");
