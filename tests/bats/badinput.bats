@@ -34,7 +34,7 @@ teardown() { assert_same "$BEFORE" "$(state)" 'the store'; }
 		assert_fails 2 name space-create -w --name "$bad" box
 		assert_fails 2 name space-snap -w --name "$bad" box1
 		assert_fails 2 name space-branch -w --name "$bad" box1
-		assert_fails 2 name space-import "$bad" /usr/share/empty
+		assert_fails 2 name space-import -- "$bad" /usr/share/empty
 	done
 }
 

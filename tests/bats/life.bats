@@ -178,7 +178,8 @@ END
 	for c in $snaps; do
 		kid=$(space-branch -w "$c")
 		space-exec "$kid" sh -c 'a=$(cat /load/count); until [ "$(cat /load/count)" != "$a" ]; do
-			sleep 0.05; done; sync; find /load -type f -exec cat {} + >/dev/null'
+			sleep 0.05; done; sync
+			! find /load -type f -exec cat {} + 2>&1 >/dev/null | grep -v "No such file"'
 		run -1 space-exec "$kid" sh -c 'dmesg | grep -i "ext4-fs error\|I/O error"'
 	done
 	space-exec "$id" sh -c 'a=$(cat /load/count); until [ "$(cat /load/count)" != "$a" ]; do

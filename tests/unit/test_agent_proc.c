@@ -12,6 +12,7 @@
 
 static void exec_simple(void)
 {
+	unsigned long long blocked = 1, ignored = 1;
 	static const struct how plain, typed = { .cwd = "/usr", .env = "FOO=b r" };
 	struct host h;
 	struct run *r;
@@ -40,8 +41,10 @@ static void exec_simple(void)
 	run_close(&h, r);
 	r = host_exec(&h, &plain, ARGV("grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"));
 	host_until(&h, r->exited);
-	is_str(r->out[0].p, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n",
-	       "nor how it takes signals");
+	/* 32 and 33 are the C library's own and stay as whoever started the test left them */
+	ok(sscanf(r->out[0].p, "SigBlk: %llx SigIgn: %llx", &blocked, &ignored) == 2 && !blocked &&
+		   !(ignored & ~0x180000000ULL),
+	   "nor how it takes signals");
 	run_close(&h, r);
 	r = host_exec(&h, &plain, ARGV("cat"));
 	ok(host_until(&h, r->exited) && r->status == 0, "without input, input is empty");
