@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Coming back is not waking up: WELCOME, and what is done before READY.
  *
- * The clock and the entropy are set at once in the agent itself. Files and hooks may block, and are
- * done by a child; its exit status is the number of hooks that failed. */
+ * The clock, the entropy, names and their files are set at once in the agent itself: a fork just
+ * after a load is what takes longest there, since nothing is warm, and before READY nobody else is
+ * kept waiting. Hooks take their time, and are run by a child; its exit status is the number that
+ * failed. The files too are left to it while file systems are frozen, for the agent is what thaws
+ * them. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,32 +35,19 @@
 
 /* In the child: identity */
 
-static void write_over(const char *path, const char *text)
+/* In place: it is a fraction of the work of a new file and a rename (which a file that is mounted
+ * there would refuse too), and the bytes of so short a text are never seen half. */
+static bool write_over(const char *path, const char *text, mode_t mode)
 {
-	int fd = open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	size_t n = strlen(text);
+	int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
+	bool good;
 
 	if (fd < 0)
-		return;
-	sp_write_all(fd, text, strlen(text));
+		return false;
+	good = sp_write_all(fd, text, n) == 0 && ftruncate(fd, (off_t)n) == 0;
 	close(fd);
-}
-
-/* Whole by rename; where that cannot be (a file of its own mounted there) by writing over it. */
-static void write_whole(const char *path, const char *text, mode_t mode)
-{
-	char temp[128];
-	int fd;
-
-	snprintf(temp, sizeof temp, "%s.space", path);
-	unlink(temp);
-	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	if (fd < 0 || sp_write_all(fd, text, strlen(text)) || fchmod(fd, mode) ||
-	    rename(temp, path)) {
-		write_over(path, text);
-		unlink(temp);
-	}
-	if (fd >= 0)
-		close(fd);
+	return good;
 }
 
 static bool is_plain(const char *path)
@@ -83,9 +73,9 @@ static void write_machine_id(void)
 	text[33] = '\0';
 	if (is_plain("/etc/machine-id") ||
 	    (lstat("/etc/machine-id", &st) && stat("/lib/systemd/systemd", &st) == 0))
-		write_whole("/etc/machine-id", text, 0444);
+		write_over("/etc/machine-id", text, 0444);
 	if (is_plain("/var/lib/dbus/machine-id"))
-		write_whole("/var/lib/dbus/machine-id", text, 0444);
+		write_over("/var/lib/dbus/machine-id", text, 0444);
 }
 
 /* Files of a folder, not folders in it. */
@@ -111,7 +101,7 @@ void sp_identity_write(const char *hostname)
 
 	if (hostname[0]) {
 		snprintf(line, sizeof line, "%s\n", hostname);
-		write_whole("/etc/hostname", line, 0644);
+		write_over("/etc/hostname", line, 0644);
 	}
 	write_machine_id();
 	for (size_t i = 0; i < SP_NELEM(leases); i++)
@@ -192,6 +182,11 @@ int sp_hooks_run(const char *dir)
 	return failed;
 }
 
+static bool is_frozen(const struct sp_agent *a)
+{
+	return a->freeze.frozen || a->freeze.child;
+}
+
 static _Noreturn void work(const struct sp_agent *a, bool same, const unsigned char *p,
 			   uint32_t len)
 {
@@ -201,10 +196,9 @@ static _Noreturn void work(const struct sp_agent *a, bool same, const unsigned c
 	signal(SIGTERM, on_term);
 	setsid();
 	sp_child_descriptors(-1, console, console);
-	umask(022);
 	sp_fields_text(p, len, SP_T_HOSTNAME, hostname, sizeof hostname);
 	sp_fields_text(p, len, SP_T_ID, id, sizeof id);
-	if (a->boot && !same)
+	if (a->boot && !same && is_frozen(a))
 		sp_identity_write(hostname);
 	snprintf(number, sizeof number, "%llu",
 		 (unsigned long long)sp_fields_num(p, len, SP_T_GENERATION, 0));
@@ -267,15 +261,20 @@ static void send_ready(struct sp_agent *a)
 	a->ready = true;
 }
 
+static void ready(struct sp_agent *a, uint64_t failed)
+{
+	a->resume.acked = a->resume.current;
+	a->resume.failed = failed;
+	send_ready(a);
+}
+
 static void on_done(struct sp_agent *a, void *owner, int status)
 {
 	struct sp_resume *r = &a->resume;
 
 	(void)owner;
 	r->child = NULL;
-	r->acked = r->current;
-	r->failed = WIFEXITED(status) ? (uint64_t)WEXITSTATUS(status) : 1;
-	send_ready(a);
+	ready(a, WIFEXITED(status) ? (uint64_t)WEXITSTATUS(status) : 1);
 }
 
 void sp_resume_cancel(struct sp_agent *a)
@@ -289,13 +288,28 @@ void sp_resume_cancel(struct sp_agent *a)
 	r->child = NULL;
 }
 
-static void set_hostname(const unsigned char *p, uint32_t len)
+static void set_identity(const struct sp_agent *a, const unsigned char *p, uint32_t len)
 {
 	char name[65];
 
 	if (sp_fields_text(p, len, SP_T_HOSTNAME, name, sizeof name) == 0 && name[0] &&
 	    sethostname(name, strlen(name)))
-		return;
+		sp_say(a, "set the hostname: %s", strerror(errno));
+	if (!is_frozen(a))
+		sp_identity_write(name);
+}
+
+static bool has_hooks(const char *dir)
+{
+	DIR *list = dir ? opendir(dir) : NULL;
+	struct dirent *d;
+	bool any = false;
+
+	while (list && !any && (d = readdir(list)))
+		any = d->d_name[0] != '.';
+	if (list)
+		closedir(list);
+	return any;
 }
 
 void sp_resume_welcome(struct sp_agent *a, const unsigned char *p, uint32_t len)
@@ -316,8 +330,6 @@ void sp_resume_welcome(struct sp_agent *a, const unsigned char *p, uint32_t len)
 	if (a->boot) {
 		set_clock(p, len);
 		add_entropy(p, len);
-		if (!same)
-			set_hostname(p, len);
 	}
 	r->current = sp_fields_num(p, len, SP_T_GENERATION, 0);
 	if (!same)
@@ -326,13 +338,17 @@ void sp_resume_welcome(struct sp_agent *a, const unsigned char *p, uint32_t len)
 		send_ready(a);
 		return;
 	}
+	if (a->boot && !same)
+		set_identity(a, p, len);
+	if (!is_frozen(a) && !has_hooks(a->hooks)) {
+		ready(a, 0);
+		return;
+	}
 	pid = sp_child_fork(a, on_done, NULL, &r->child);
 	if (pid == 0)
 		work(a, same, p, len);
 	if (pid < 0) {
 		sp_say(a, "no process for the resume hooks: %s", strerror(errno));
-		r->acked = r->current;
-		r->failed = 1;
-		send_ready(a);
+		ready(a, 1);
 	}
 }

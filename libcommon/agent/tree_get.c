@@ -61,7 +61,7 @@ static void put_record(char kind, const struct stat *st, uint64_t size)
 	put(rec.link, rec.link_len);
 }
 
-static void read_failed(void)
+static _Noreturn void read_failed(void)
 {
 	sp_worker_fail(SP_FAIL, errno, "cannot read '%s'", rec.path);
 }
@@ -201,8 +201,8 @@ static void visit(int dir, const char *name, int flags)
 		n = readlinkat(dir, name, rec.link, SP_TREE_PATH);
 		if (n < 0)
 			read_failed();
-		rec.link[n] = '\0';
 		rec.link_len = (uint16_t)n;
+		rec.link[rec.link_len] = '\0';
 		put_record('l', &st, 0);
 	} else if (!rec.path_len) {
 		sp_worker_fail(SP_CONFLICT, 0, "'%s' is no file, folder or link", name);

@@ -68,7 +68,7 @@ static void times_of(int64_t ns, struct timespec ts[2])
 	ts[0] = ts[1] = (struct timespec){ .tv_sec = (time_t)s, .tv_nsec = (long)rest };
 }
 
-static void failed(const char *what)
+static _Noreturn void failed(const char *what)
 {
 	sp_worker_fail(errno == EISDIR || errno == ENOTDIR || errno == ELOOP ? SP_CONFLICT
 									     : SP_FAIL,
