@@ -40,6 +40,8 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 		sp_json_push_str(subjects, id);
 		sp_id_make(SP_CHECKPOINT, id);
 		sp_json_push_str(subjects, id);
+		if (strcmp(state, "running") == 0 && sp_checkpoint_room(r, rec, false, e) < 0)
+			return -1;
 	}
 	return sp_children_plan(r, owner, sp_json_str(q, "name"), sp_json_i64(q, "n", 1), subjects,
 				e);

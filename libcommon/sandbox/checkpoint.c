@@ -61,16 +61,20 @@ static struct sp_json *meta_of(const struct sp_json *rec, const struct sp_take *
 	return m;
 }
 
+int sp_checkpoint_room(const struct sp_roots *r, const struct sp_json *rec, bool files,
+		       struct sp_err *e)
+{
+	return sp_store_need(r, files ? 0 : sp_json_i64(rec, "memory", 0), e);
+}
+
 int sp_checkpoint_take(const struct sp_roots *r, const struct sp_json *rec, const struct sp_take *t,
 		       struct sp_mon_answer *answer, struct sp_err *e)
 {
 	sp_auto_json *meta = meta_of(rec, t);
 	sp_auto_free struct sp_mon_request *q = sp_xcalloc(1, sizeof *q);
 	sp_auto_str text = SP_STR_INIT;
-	int64_t memory = sp_json_i64(rec, "memory", 0);
 
-	/* At worst every page has changed. */
-	if (sp_store_need(r, t->files ? 0 : memory, e) < 0)
+	if (sp_checkpoint_room(r, rec, t->files, e) < 0)
 		return -1;
 	sp_json_print(meta, &text);
 	if (text.len >= sizeof q->meta)

@@ -21,6 +21,9 @@ struct sp_take {
 	bool files, then_quit;
 };
 
+/* Is there room for one of this sandbox? At worst every page has changed. SP_BUSY with figures. */
+int sp_checkpoint_room(const struct sp_roots *r, const struct sp_json *rec, bool files,
+		       struct sp_err *e);
 /* Of a running sandbox, by its monitor. */
 int sp_checkpoint_take(const struct sp_roots *r, const struct sp_json *rec, const struct sp_take *t,
 		       struct sp_mon_answer *answer, struct sp_err *e);

@@ -31,7 +31,7 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 	sp_json_push_str(subjects, id);
 	sp_id_make(SP_CHECKPOINT, id);
 	sp_json_push_str(subjects, id);
-	return 0;
+	return strcmp(state, "running") == 0 ? sp_checkpoint_room(r, rec, false, e) : 0;
 }
 
 static int clean(struct sp_task *t, const char *old, struct sp_err *e)

@@ -22,6 +22,7 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 		struct sp_json *subjects, struct sp_err *e)
 {
 	const char *name = sp_json_str(q, "name");
+	bool files = sp_json_bool(q, "files", false);
 	sp_auto_json *rec = NULL;
 	char id[SP_ID_SIZE], taken[SP_ID_SIZE];
 
@@ -33,12 +34,12 @@ static int plan(const struct sp_roots *r, const char *owner, const struct sp_jso
 		return sp_fail(e, SP_CONFLICT, 0, "name '%s' is taken", name);
 	rec = sp_sandbox_load(r, id, e);
 	if (rec && !sp_subject_is_busy(r, id, NULL) &&
-	    check_state(sp_sandbox_state(r, id, rec, NULL), sp_json_bool(q, "files", false), e) < 0)
+	    check_state(sp_sandbox_state(r, id, rec, NULL), files, e) < 0)
 		return -1;
 	sp_json_push_str(subjects, id);
 	sp_id_make(SP_CHECKPOINT, id);
 	sp_json_push_str(subjects, id);
-	return 0;
+	return sp_checkpoint_room(r, rec, files, e);
 }
 
 static int take(struct sp_task *t, const struct sp_json *rec, int64_t *stopped, struct sp_err *e)
