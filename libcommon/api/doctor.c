@@ -167,7 +167,9 @@ static void check_kvm(struct doctor *d)
 		tell(d, "kvm", OK, NULL, "works: %s", why);
 	else
 		tell(d, "kvm", WARN, there ? NULL : "modprobe -a kvm_intel kvm_amd",
-		     "guests are emulated, which is slow and outside QEMU's security promise: %s", why);
+		     "guests are emulated, which is slow and outside QEMU's security promise: "
+		     "%s",
+		     why);
 }
 
 static void check_node(struct doctor *d, const char *name, const char *path, enum level without,
@@ -254,7 +256,8 @@ static void check_disk(struct doctor *d, bool has_store)
 	}
 	left = (int64_t)v.f_bavail * (int64_t)v.f_frsize;
 	if (left < need)
-		tell(d, "disk", has_store ? WARN : FAIL, NULL, "%s has %.1f GiB left, %.1f are needed%s",
+		tell(d, "disk", has_store ? WARN : FAIL, NULL,
+		     "%s has %.1f GiB left, %.1f are needed%s",
 		     d->state, (double)left / GIB, (double)need / GIB,
 		     has_store ? " to grow" : ": set SPACE_STATE to another place");
 	else
@@ -313,7 +316,8 @@ static void check_cgroup(struct doctor *d)
 		sp_auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0 || sp_fd_slurp(fd, 4096, &text, &e) < 0 || !strstr(text.p, "memory"))
 			tell(d, "cgroup", WARN, NULL,
-			     "%s does not have the memory controller: machines are not held to their size",
+			     "%s does not have the memory controller: machines are not held to "
+			     "their size",
 			     tops[i]);
 		else if (access(tops[i], W_OK) < 0)
 			tell(d, "cgroup", WARN, d->root ? NULL : "sudo space-doctor",
@@ -333,7 +337,8 @@ static void check_pagemap(struct doctor *d)
 
 	if (fd >= 0 && ioctl(fd, _IOWR('f', 16, none), none) < 0 && errno == ENOTTY)
 		tell(d, "pagemap-scan", WARN, NULL,
-		     "not in this kernel (6.7 has it): checkpoints look for changed pages the slower way");
+		     "not in this kernel (6.7 has it): checkpoints look for changed pages the "
+		     "slower way");
 	else
 		tell(d, "pagemap-scan", OK, NULL, "the kernel has it");
 }

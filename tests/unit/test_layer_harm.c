@@ -415,8 +415,14 @@ static void test_streams(void)
 	ok(disk_apply(&d, tar.p, tar.len, true, &e) < 0 && strstr(e.msg, "unpacks to more than"),
 	   "padding without end: %s", e.msg);
 	disk_drop(&d);
+}
 
-	/* broken off */
+static void test_broken_off(void)
+{
+	struct disk d;
+	struct kit k;
+	sp_auto_free char *big = sp_xcalloc(1, 100000);
+
 	kit_begin(&k, NULL);
 	kit_put(&k, kit_entry("f", S_IFREG | 0644), big, 100000);
 	kit_end(&k);
@@ -469,6 +475,7 @@ int main(void)
 	test_inside();
 	test_harm();
 	test_streams();
+	test_broken_off();
 	test_full();
 	return tap_done();
 }

@@ -346,9 +346,7 @@ static void test_pause(void)
 	struct client c;
 	struct result r;
 	static char slow[100000];
-	uint32_t got;
-	pid_t pid, check;
-	int gate, status;
+	int gate;
 
 	x.input = true;
 	x.cwd = world_path(&w, "guest");
@@ -386,8 +384,17 @@ static void test_pause(void)
 	close(gate);
 	is_str(slurp(c.out), "100000\nend\n", "input that ended before the pause ends after it too");
 	finish(&c);
+}
 
-	x = sh("cat");
+static void test_pauses(void)
+{
+	struct sp_exec x = sh("cat");
+	struct client c;
+	struct result r;
+	uint32_t got;
+	pid_t pid, check;
+	int status;
+
 	x.input = true;
 	c = client(&x);
 	pid = fork();
@@ -516,6 +523,7 @@ int main(void)
 	test_tty();
 	test_ends();
 	test_pause();
+	test_pauses();
 	world_end(&w);
 	return tap_done();
 }
