@@ -47,8 +47,10 @@ struct sp_g_header {
 /* H: from the host (or a client), G: from the guest. Payload "F": fields (see below). */
 enum sp_g_type {
 	/* channel 0 */
-	SP_G_HELLO = 1,   /* G F: VERSION, GENERATION (last acknowledged, 0 at boot), VALUE = boot time ns */
-	SP_G_WELCOME = 2, /* H F: VERSION, GENERATION, SAME u8, TIME i64, ENTROPY, MARKER, HOSTNAME, ID */
+	/* G F: VERSION, GENERATION (last acknowledged, 0 at boot), VALUE = boot time ns */
+	SP_G_HELLO = 1,
+	/* H F: VERSION, GENERATION, SAME u8, TIME i64, ENTROPY, MARKER, HOSTNAME, ID */
+	SP_G_WELCOME = 2,
 	SP_G_READY = 3,   /* G F: GENERATION, VALUE = hooks that failed */
 	SP_G_FREEZE = 4,  /* H F: VALUE = ms after which the agent thaws by itself */
 	SP_G_FROZEN = 5,  /* G F: CODE (0 done) MESSAGE? */
@@ -57,15 +59,21 @@ enum sp_g_type {
 	SP_G_METRICS = 8, /* H; answered by METRICS with F: MEM_TOTAL, MEM_FREE, LOAD, PROCS */
 
 	/* sessions: the host opens with one of these on a new channel */
-	SP_G_EXEC = 16,   /* F: ARG+, ENV*, USER?, CWD?, PROC, TTY u8, ROWS, COLS, DETACH u8, STDIN u8 */
-	SP_G_ATTACH = 17, /* F: PROC, OFF_OUT, OFF_ERR; OPENED tells OFF_IN, the input taken so far */
-	SP_G_PS = 18,     /* answered by ENTRY*, END; ENTRY F: PROC, PID, STATE u8 'r' 'x', STATUS?, ARG+, TIME */
+	/* F: ARG+, ENV*, USER?, CWD?, PROC, TTY u8, ROWS, COLS, DETACH u8, STDIN u8 */
+	SP_G_EXEC = 16,
+	/* F: PROC, OFF_OUT, OFF_ERR; OPENED tells OFF_IN, the input taken so far */
+	SP_G_ATTACH = 17,
+	/* answered by ENTRY*, END; ENTRY F: PROC, PID, STATE u8 'r' 'x', STATUS?, ARG+, TIME */
+	SP_G_PS = 18,
 	SP_G_KILL = 19,   /* F: PROC, SIGNAL; answered by END or ERROR */
 	SP_G_READ = 20,   /* F: PATH; OPENED, stream 1 is the file's bytes, EOF, END */
-	SP_G_WRITE = 21,  /* F: PATH, MODE, USER?; OPENED, stream 0 is the new content, EOF; END when durable in place */
+	/* F: PATH, MODE, USER?; OPENED, stream 0 is the new content, EOF; END when durable in
+	 * place */
+	SP_G_WRITE = 21,
 	SP_G_GET = 22,    /* F: PATH; OPENED, stream 1 is a tree (guest/tree.h), EOF, END */
 	SP_G_PUT = 23,    /* F: PATH, USER?; OPENED, stream 0 is a tree, EOF; END */
-	SP_G_STAT = 24,   /* F: PATH; ENTRY, END. ENTRY F: PATH, MODE, SIZE, MTIME, UID, GID, LINK? */
+	/* F: PATH; ENTRY, END. ENTRY F: PATH, MODE, SIZE, MTIME, UID, GID, LINK? */
+	SP_G_STAT = 24,
 	SP_G_LIST = 25,   /* F: PATH; ENTRY* by name (PATH: the name alone), END */
 	SP_G_MKDIR = 26,  /* F: PATH, MODE, USER?; END (parents made; exists is fine) */
 	SP_G_MOVE = 27,   /* F: PATH, LINK = new path; END */
@@ -77,7 +85,8 @@ enum sp_g_type {
 	SP_G_DATA = 65,   /* both: u64 offset of the first byte in its stream, then bytes */
 	SP_G_ACK = 66,    /* both: u64, the stream is consumed up to here */
 	SP_G_EOF = 67,    /* both: u64, where the stream ends */
-	SP_G_SIGNAL = 68, /* H F: SIGNAL, to the process group (with a terminal: its foreground group) */
+	/* H F: SIGNAL, to the process group (with a terminal: its foreground group) */
+	SP_G_SIGNAL = 68,
 	SP_G_RESIZE = 69, /* H F: ROWS, COLS */
 	SP_G_EXIT = 70,   /* G F: STATUS as waitpid tells it; after EOF of the outputs */
 	SP_G_ENTRY = 71,  /* G F */

@@ -94,7 +94,8 @@ int sp_apt_kernel(struct sp_err *e)
 	if (top < 0 || !mkdtemp(dir))
 		return sp_fail(e, sp_code_of_errno(errno), errno, "make a folder in /var/tmp");
 	dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	fd = dirfd < 0 ? sp_fail(e, SP_FAIL, errno, "open '%s'", dir) : download(dir, dirfd, name, e);
+	fd = dirfd < 0 ? sp_fail(e, SP_FAIL, errno, "open '%s'", dir)
+		       : download(dir, dirfd, name, e);
 	(void)sp_fs_remove_tree(top, strrchr(dir, '/') + 1, &ignored);
 	return fd;
 }

@@ -214,7 +214,8 @@ static int publish(const struct sp_roots *r, int kernels, const struct build *b,
 	if (dir < 0 || give_name(b->vmlinuz, dir, "vmlinuz", e) < 0 ||
 	    give_name(b->initrd, dir, "initrd", e) < 0 || write_record(b, dir, e) < 0)
 		goto undo;
-	rc = renameat2(kernels, name, kernels, version, old >= 0 ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+	rc = renameat2(kernels, name, kernels, version,
+		       old >= 0 ? RENAME_EXCHANGE : RENAME_NOREPLACE);
 	if (rc < 0) {
 		sp_fail(e, sp_code_of_errno(errno), errno, "publish kernel '%s'", version);
 		goto undo;

@@ -11,7 +11,8 @@
 #include "text/json.h"
 
 /* One of: deb (a path), vmlinuz + modules (paths), or all NULL: Debian's cloud kernel by apt
- * (`apt-get download` into a private folder). version[] gets the kernel's release, "6.1.0-37-cloud-amd64".
+ * (`apt-get download` into a private folder). version[] gets the kernel's release,
+ * "6.1.0-37-cloud-amd64".
  * Already there with the same content: fine; with other content (a newer agent): replaced. */
 int sp_kernel_add(const struct sp_roots *r, const char *deb, const char *vmlinuz,
 		  const char *modules, char version[static 64], struct sp_err *e);
@@ -19,7 +20,8 @@ int sp_kernel_add(const struct sp_roots *r, const char *deb, const char *vmlinuz
 int sp_kernel_list(const struct sp_roots *r, struct sp_json **array, struct sp_err *e);
 /* SP_CONFLICT while a sandbox's record names it. */
 int sp_kernel_remove(const struct sp_roots *r, const char *version, struct sp_err *e);
-/* The newest installed (version order); SP_HOST "no kernel: space-kernel add" where there is none. */
+/* The newest installed (version order); SP_HOST "no kernel: space-kernel add" where there is
+ * none. */
 int sp_kernel_default(const struct sp_roots *r, char version[static 64], struct sp_err *e);
 
 #endif

@@ -18,7 +18,8 @@
 
 static bool is_version(const char *name)
 {
-	return name[0] && name[0] != '.' && name[0] != '-' && !strchr(name, '/') && strlen(name) < 64;
+	return name[0] && name[0] != '.' && name[0] != '-' && !strchr(name, '/') &&
+	       strlen(name) < 64;
 }
 
 static int open_kernels(const struct sp_roots *r, struct sp_err *e)
@@ -122,7 +123,8 @@ int sp_kernel_remove(const struct sp_roots *r, const char *version, struct sp_er
 	if (used)
 		return sp_fail(e, SP_CONFLICT, 0, "sandbox %s uses it", u.name);
 	sp_fs_random_name(SP_FS_TRASH, trash);
-	if (sp_fs_rename_new(kernels, version, kernels, trash, e) < 0 || sp_fs_sync_dir(kernels, e) < 0)
+	if (sp_fs_rename_new(kernels, version, kernels, trash, e) < 0 ||
+	    sp_fs_sync_dir(kernels, e) < 0)
 		return -1;
 	return sp_fs_remove_tree(kernels, trash, e);
 }

@@ -204,7 +204,8 @@ int sp_kmods_order(struct sp_kmods *set, const char *name, bool optional,
 	for (p = m->depends; *p; p += len + (p[len] == ',')) {
 		len = strcspn(p, ",");
 		if (len >= sizeof need)
-			return sp_fail(e, SP_FAIL, 0, "module '%s' needs something without a name", name);
+			return sp_fail(e, SP_FAIL, 0, "module '%s' needs something without a name",
+				       name);
 		memcpy(need, p, len);
 		need[len] = '\0';
 		for (char *c = need; *c; c++)

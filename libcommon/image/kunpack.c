@@ -21,7 +21,8 @@
 #define BUILTIN_MAX (4u << 20)
 #define ENTRIES_MAX 500000
 
-/* What a guest's first minute needs, in the order to load: the bus and the agent's channel, the disk
+/* What a guest's first minute needs, in the order to load: the bus and the agent's channel, the
+ * disk
  * and what makes its checksums fast, randomness, the network card. */
 static const struct {
 	const char *name;
@@ -36,7 +37,8 @@ struct work {
 	const struct sp_kunpack *k;
 	struct sp_kmods set;
 	off_t scratch_end;
-	unsigned char *file; /* MODULE_MAX bytes: the file being looked at, then the same unpacked */
+	unsigned char
+		*file; /* MODULE_MAX bytes: the file being looked at, then the same unpacked */
 	unsigned char *plain;
 	bool kernel_seen;
 	char release[64];

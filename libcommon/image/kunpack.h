@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking a kernel out of a package or a folder: the body of the confined process, and what it tells. */
+/* Taking a kernel out of a package or a folder: the body of the confined process, and what it
+ * tells. */
 #ifndef SP_IMAGE_KUNPACK_H
 #define SP_IMAGE_KUNPACK_H
 

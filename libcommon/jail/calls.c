@@ -46,37 +46,40 @@ struct group {
 
 static const struct group groups[] = {
 	/* What libc does by itself: memory, locks, signals, threads' own state, ending. */
-	{ ALL, 0, GROUP(S(brk), S(mmap), S(munmap), S(mremap), S(madvise), S(mprotect), S(futex),
-			S(rt_sigaction), S(rt_sigprocmask), S(rt_sigreturn), S(sigaltstack),
-			S(rt_sigtimedwait), S(restart_syscall), S(set_robust_list),
-			S(get_robust_list), S(set_tid_address), S(rseq), S(arch_prctl), S(membarrier),
-			S(sched_yield), S(sched_getaffinity), S(getcpu), S(exit), S(exit_group),
-			S(tgkill)) },
+	{ ALL, 0,
+	  GROUP(S(brk), S(mmap), S(munmap), S(mremap), S(madvise), S(mprotect), S(futex),
+		S(rt_sigaction), S(rt_sigprocmask), S(rt_sigreturn), S(sigaltstack),
+		S(rt_sigtimedwait), S(restart_syscall), S(set_robust_list), S(get_robust_list),
+		S(set_tid_address), S(rseq), S(arch_prctl), S(membarrier), S(sched_yield),
+		S(sched_getaffinity), S(getcpu), S(exit), S(exit_group), S(tgkill)) },
 	/* Who am I, what is this host: harmless. */
-	{ ALL, 0, GROUP(S(getpid), S(gettid), S(getppid), S(getpgrp), S(getuid), S(geteuid),
-			S(getgid), S(getegid), S(getgroups), S(uname), S(sysinfo), S(getrusage),
-			S(times), S(getrlimit), S(umask), S(capget)) },
+	{ ALL, 0,
+	  GROUP(S(getpid), S(gettid), S(getppid), S(getpgrp), S(getuid), S(geteuid), S(getgid),
+		S(getegid), S(getgroups), S(uname), S(sysinfo), S(getrusage), S(times),
+		S(getrlimit), S(umask), S(capget)) },
 	/* Time, sleep, randomness. */
-	{ ALL, 0, GROUP(S(clock_gettime), S(clock_getres), S(clock_nanosleep), S(nanosleep),
-			S(gettimeofday), S(time), S(getrandom)) },
+	{ ALL, 0,
+	  GROUP(S(clock_gettime), S(clock_getres), S(clock_nanosleep), S(nanosleep),
+		S(gettimeofday), S(time), S(getrandom)) },
 	/* Descriptors that are open already. */
-	{ ALL, 0, GROUP(S(read), S(write), S(readv), S(writev), S(pread64), S(pwrite64), S(preadv),
-			S(pwritev), S(preadv2), S(pwritev2), S(lseek), S(close), S(close_range),
-			S(dup), S(dup2), S(dup3), S(fcntl), S(fstat), S(newfstatat), S(statx),
-			S(fsync), S(fdatasync), S(sync_file_range), S(ftruncate), S(fallocate),
-			S(fadvise64), S(copy_file_range), S(sendfile), S(splice), S(fstatfs),
-			S(flock)) },
+	{ ALL, 0,
+	  GROUP(S(read), S(write), S(readv), S(writev), S(pread64), S(pwrite64), S(preadv),
+		S(pwritev), S(preadv2), S(pwritev2), S(lseek), S(close), S(close_range), S(dup),
+		S(dup2), S(dup3), S(fcntl), S(fstat), S(newfstatat), S(statx), S(fsync),
+		S(fdatasync), S(sync_file_range), S(ftruncate), S(fallocate), S(fadvise64),
+		S(copy_file_range), S(sendfile), S(splice), S(fstatfs), S(flock)) },
 	/* Waiting, and pipes within the process. */
-	{ ALL, 0, GROUP(S(poll), S(ppoll), S(select), S(pselect6), S(epoll_create1), S(epoll_ctl),
-			S(epoll_wait), S(epoll_pwait), S(pipe), S(pipe2), S(eventfd2)) },
+	{ ALL, 0,
+	  GROUP(S(poll), S(ppoll), S(select), S(pselect6), S(epoll_create1), S(epoll_ctl),
+		S(epoll_wait), S(epoll_pwait), S(pipe), S(pipe2), S(eventfd2)) },
 
 	/* The channel, control and client sockets that the reader was handed, and those of clients
 	 * that it accepts. It can make none itself. */
-	{ READER | VMM, 0, GROUP(S(accept4), S(accept), S(recvmsg), S(sendmsg), S(recvfrom),
-				 S(sendto), S(shutdown), S(getsockopt), S(setsockopt),
-				 S(getsockname), S(getpeername)) },
-	{ READER | VMM, 0, GROUP(S(timerfd_create), S(timerfd_settime), S(timerfd_gettime),
-				 S(signalfd4)) },
+	{ READER | VMM, 0,
+	  GROUP(S(accept4), S(accept), S(recvmsg), S(sendmsg), S(recvfrom), S(sendto), S(shutdown),
+		S(getsockopt), S(setsockopt), S(getsockname), S(getpeername)) },
+	{ READER | VMM, 0,
+	  GROUP(S(timerfd_create), S(timerfd_settime), S(timerfd_gettime), S(signalfd4)) },
 
 	/* libc looks for locales, time zones and users by opening files and going on without. */
 	{ READER | PARSER, EPERM,
@@ -86,29 +89,32 @@ static const struct group groups[] = {
 	{ READER | PARSER, EAGAIN, GROUP(S(clone), S(clone3)) },
 
 	/* Opening files of the root that they see. */
-	{ VMM | TOOL | FETCH, 0, GROUP(S(open), S(openat), S(access), S(faccessat), S(faccessat2),
-				       S(readlink), S(readlinkat), S(stat), S(lstat), S(getcwd),
-				       S(getdents64), S(statfs)) },
+	{ VMM | TOOL | FETCH, 0,
+	  GROUP(S(open), S(openat), S(access), S(faccessat), S(faccessat2), S(readlink),
+		S(readlinkat), S(stat), S(lstat), S(getcwd), S(getdents64), S(statfs)) },
 	/* Programs of e2fsprogs and the shell's kind: files changed in the folders bound writable,
 	 * children made and waited for. */
-	{ TOOL, 0, GROUP(S(execve), S(execveat), S(clone), S(fork), S(vfork), S(wait4), S(waitid),
-			 S(creat), S(mkdir), S(mkdirat), S(rmdir), S(unlink), S(unlinkat),
-			 S(rename), S(renameat), S(renameat2), S(link), S(linkat), S(symlink),
-			 S(symlinkat), S(truncate), S(chmod), S(fchmod), S(fchmodat), S(chown),
-			 S(fchown), S(fchownat), S(lchown), S(utimensat), S(chdir), S(fchdir),
-			 S(getxattr), S(lgetxattr), S(fgetxattr), S(listxattr), S(llistxattr),
-			 S(flistxattr), S(sync), S(syncfs), S(getpgid), S(setpgid), S(getsid),
-			 S(kill), S(alarm), S(setitimer), S(getitimer), S(pause)) },
-	/* QEMU: the channel's socket is handed over unlistened; the bus error and timer signals come by
-	 * descriptor; memory policy is asked for every memory backend; its own filter goes on top. */
+	{ TOOL, 0,
+	  GROUP(S(execve), S(execveat), S(clone), S(fork), S(vfork), S(wait4), S(waitid), S(creat),
+		S(mkdir), S(mkdirat), S(rmdir), S(unlink), S(unlinkat), S(rename), S(renameat),
+		S(renameat2), S(link), S(linkat), S(symlink), S(symlinkat), S(truncate), S(chmod),
+		S(fchmod), S(fchmodat), S(chown), S(fchown), S(fchownat), S(lchown), S(utimensat),
+		S(chdir), S(fchdir), S(getxattr), S(lgetxattr), S(fgetxattr), S(listxattr),
+		S(llistxattr), S(flistxattr), S(sync), S(syncfs), S(getpgid), S(setpgid), S(getsid),
+		S(kill), S(alarm), S(setitimer), S(getitimer), S(pause)) },
+	/* QEMU: the channel's socket is handed over unlistened; the bus error and timer signals
+	 * come by
+	 * descriptor; memory policy is asked for every memory backend; its own filter goes on
+	 * top. */
 	{ VMM, 0, GROUP(S(listen), S(get_mempolicy), S(set_mempolicy)) },
 	/* libc's posix_spawn and threads fall back to clone, whose flags a filter can see. */
 	{ VMM | TOOL | FETCH, ENOSYS, GROUP(S(clone3)) },
 
 	/* A client of the internet: sockets are made by a rule below. */
-	{ FETCH, 0, GROUP(S(connect), S(bind), S(sendto), S(recvfrom), S(sendmsg), S(recvmsg),
-			  S(sendmmsg), S(recvmmsg), S(shutdown), S(getsockopt), S(setsockopt),
-			  S(getsockname), S(getpeername), S(socketpair)) },
+	{ FETCH, 0,
+	  GROUP(S(connect), S(bind), S(sendto), S(recvfrom), S(sendmsg), S(recvmsg), S(sendmmsg),
+		S(recvmmsg), S(shutdown), S(getsockopt), S(setsockopt), S(getsockname),
+		S(getpeername), S(socketpair)) },
 };
 
 struct rule {

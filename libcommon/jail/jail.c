@@ -91,7 +91,8 @@ static int stage_fds(const struct start *s, struct sp_err *e)
 	}
 	qsort(keep, n, sizeof keep[0], by_number);
 	for (size_t i = 0; i < n; i++) {
-		if ((unsigned int)keep[i] > from && close_range(from, (unsigned int)keep[i] - 1, 0) < 0)
+		if ((unsigned int)keep[i] > from &&
+		    close_range(from, (unsigned int)keep[i] - 1, 0) < 0)
 			return sp_fail(e, SP_FAIL, errno, "close descriptors");
 		from = (unsigned int)keep[i] + 1;
 	}

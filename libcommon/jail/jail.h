@@ -41,10 +41,11 @@ struct sp_jail_bind {
 
 enum sp_jail_calls {
 	SP_JAIL_CALLS_VMM,    /* QEMU: allow-list, no exec, no sockets made, no ptrace, no mounts */
-	SP_JAIL_CALLS_READER, /* the monitor's half: read, write, epoll, accept, memory, clock, exit */
+	/* the monitor's half: read, write, epoll, accept, memory, clock, exit */
+	SP_JAIL_CALLS_READER,
 	SP_JAIL_CALLS_PARSER, /* files it has open, memory, pipes; no network, no exec */
 	SP_JAIL_CALLS_TOOL,   /* PARSER plus exec and opening files: mke2fs, e2fsck */
-	SP_JAIL_CALLS_FETCH,  /* PARSER plus internet sockets and opening files: a registry client */
+	SP_JAIL_CALLS_FETCH, /* PARSER plus internet sockets and opening files: a registry client */
 };
 
 struct sp_jail {
@@ -54,17 +55,18 @@ struct sp_jail {
 	int netns_fd;                 /* else: join this one (-1: a new empty one) */
 	const struct sp_jail_bind *binds;
 	size_t nbinds;
-	bool host_programs;           /* /usr/lib, /lib*, /usr/bin etc. read-only, for exec of host programs */
-	bool dev;                     /* /dev with null, zero, random, urandom; plus kvm if wanted */
+	/* /usr/lib, /lib*, /usr/bin etc. read-only, for exec of host programs */
+	bool host_programs;
+	bool dev; /* /dev with null, zero, random, urandom; plus kvm if wanted */
 	bool kvm;
 	uint64_t max_memory;          /* RLIMIT_AS; 0: none */
-	uint64_t max_file;            /* RLIMIT_FSIZE: no byte of a regular file past it, old or new */
+	uint64_t max_file; /* RLIMIT_FSIZE: no byte of a regular file past it, old or new */
 	uint32_t max_files;           /* RLIMIT_NOFILE; 0: as the caller's */
 	uint32_t max_procs;           /* threads and processes of the uid; 0: itself only */
 	uint32_t max_cpu_s;           /* RLIMIT_CPU; 0: none */
 	const int *keep;              /* descriptors that stay, at their numbers; 0-2 stay too */
 	size_t nkeep;
-	const char *cgroup;           /* leaf below the space cgroup, or NULL; skipped where not writable */
+	const char *cgroup; /* leaf below the space cgroup, or NULL; skipped where not writable */
 	uint64_t cgroup_memory;       /* memory.max; 0: none */
 	const int *stdio;             /* three descriptors that become 0-2, or NULL: the caller's */
 };
@@ -81,7 +83,8 @@ pid_t sp_jail_run(const struct sp_jail *j, int (*fn)(void *arg), void *arg, int 
 /* The same, and execve(path, argv, envp) inside at the end; path is as seen inside. */
 pid_t sp_jail_exec(const struct sp_jail *j, const char *path, char *const argv[],
 		   char *const envp[], int *pidfd, struct sp_err *e);
-/* Waits (ms, -1 for ever) for the end, kills when time is up (SP_BUSY); fills *status as waitpid. */
+/* Waits (ms, -1 for ever) for the end, kills when time is up (SP_BUSY); fills *status as
+ * waitpid. */
 int sp_jail_wait(pid_t pid, int pidfd, int ms, int *status, struct sp_err *e);
 
 /* Removes an empty cgroup leaf that sp_jail_run made; absent is fine. */

@@ -2,7 +2,8 @@
 /* The jail's root: a tmpfs of folders and empty files with the binds on them.
  *
  * Binds are taken as detached mounts (open_tree(2)) while the child is still in its caller's mount
- * namespace: a descriptor that the caller opened belongs there and could not be bound from a copy of
+ * namespace: a descriptor that the caller opened belongs there and could not be bound from a copy
+ * of
  * it. Only then comes the namespace of its own.
  */
 #include <errno.h>

@@ -34,7 +34,8 @@ int sp_jail_slot_take(struct sp_jail_slot *out, struct sp_err *e)
 	for (i = 0; i < SP_JAIL_SLOTS; i++) {
 		n = (uint32_t)(((uint64_t)start + i) % SP_JAIL_SLOTS);
 		snprintf(name, sizeof name, "%u", n);
-		/* read-only: the processes that hold the slot inherit it, and can write nothing there */
+		/* read-only: the processes that hold the slot inherit it, and can write nothing
+		 * there */
 		fd = openat(dir, name, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0)
 			return sp_fail(e, sp_code_of_errno(errno), errno, "user id slot %u", n);

@@ -27,7 +27,7 @@
 #include "vol/store.h"
 
 #define STATE_MAX (16u << 20)       /* device state; QEMU's is about 120 KB */
-#define BUFFER_MAX (512ULL << 20)   /* changed memory beyond that is written while the guest stands */
+#define BUFFER_MAX (512ULL << 20) /* changed memory beyond that is written while the guest stands */
 #define BUFFER_SPARE (16ULL << 20)
 #define THAW_MS 5000
 #define FREEZE_MS 15000
@@ -90,7 +90,8 @@ static int save_devices(struct taking *t, struct sp_err *e)
 	char path[40];
 
 	if (file < 0)
-		return sp_fail(e, sp_code_of_errno(errno), errno, "cannot make a file for the state");
+		return sp_fail(e, sp_code_of_errno(errno), errno,
+			       "cannot make a file for the state");
 	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
 	out = open(path, O_WRONLY | O_CLOEXEC);
 	if (out < 0)

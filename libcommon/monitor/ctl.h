@@ -36,7 +36,8 @@ struct sp_mon_spec {
 
 struct sp_mon_report {
 	uint32_t size;
-	int32_t code; /* enum sp_code; with SP_BUSY the machine is up, its agent is silent ("flagged") */
+	/* enum sp_code; with SP_BUSY the machine is up, its agent is silent ("flagged") */
+	int32_t code;
 	char message[480];
 	int64_t spawned_ns, greeted_ns, loaded_ns, running_ns, ready_ns; /* since the spec came */
 	uint32_t hooks_failed;
@@ -48,7 +49,8 @@ struct sp_mon_request {
 	uint32_t size;
 	uint32_t verb;
 	char op[SP_ID_SIZE];
-	/* CHECKPOINT: publish checkpoints/<checkpoint>, with this meta.json (the monitor adds "marker",
+	/* CHECKPOINT: publish checkpoints/<checkpoint>, with this meta.json (the monitor adds
+	 * "marker",
 	 * "mem_bytes", "vmstate_bytes", "stopped_ns"). */
 	char checkpoint[SP_ID_SIZE];
 	bool files;     /* disk only, file systems frozen for the instant */
@@ -65,7 +67,8 @@ struct sp_mon_answer {
 	bool agent_ready;
 	char doing[SP_ID_SIZE]; /* STATUS: operation being served, or "" */
 	int64_t stopped_ns;     /* how long the machine stood still */
-	int64_t phases_ns[8];   /* freeze/flush, stop+save, snapshot, scan+copy, cont, write, publish, total */
+	int64_t phases_ns
+		[8]; /* freeze/flush, stop+save, snapshot, scan+copy, cont, write, publish, total */
 	uint64_t pages_copied, pages_written;
 };
 
@@ -81,7 +84,8 @@ int sp_mon_call(const struct sp_roots *r, const char *sandbox, const struct sp_m
 		struct sp_mon_answer *a, struct sp_err *e);
 /* 1 a monitor or its VMM lives, 0 none, -1 error. */
 int sp_mon_is_alive(const struct sp_roots *r, const char *sandbox, struct sp_err *e);
-/* Ends whatever runs: QUIT, then kill by identity; waits until `life` is free; removes RUN/<sandbox>. */
+/* Ends whatever runs: QUIT, then kill by identity; waits until `life` is free; removes
+ * RUN/<sandbox>. */
 int sp_mon_end(const struct sp_roots *r, const char *sandbox, struct sp_err *e);
 /* Connects to RUN/<sandbox>/guest; SP_CONFLICT where it is not running. */
 int sp_mon_guest(const struct sp_roots *r, const char *sandbox, struct sp_err *e);

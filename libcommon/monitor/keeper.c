@@ -143,7 +143,8 @@ static void record_end(struct sp_keeper *k)
 
 	sp_json_put_i64(rec, "generation", (int64_t)k->spec.generation);
 	sp_json_put_i64(rec, "at", sp_clock_real());
-	sp_json_put_str(rec, "state", k->vm == SP_VM_ENDED && !k->ended_why[0] ? "stopped" : "dead");
+	sp_json_put_str(rec, "state",
+			k->vm == SP_VM_ENDED && !k->ended_why[0] ? "stopped" : "dead");
 	sp_json_put_str(rec, "why", k->ended_why[0] ? k->ended_why : "the guest powered off");
 	if (sp_record_save(k->box, "ended", rec, &e) < 0)
 		sp_log(SP_LOG_ERR, "cannot record the end: %s", e.msg);

@@ -23,7 +23,8 @@ struct sp_keeper {
 	int life; /* locked as long as we live */
 	int disk; /* rootfs.img; locked on a descriptor that the VMM inherits */
 	int mem;  /* the RAM file that the VMM maps */
-	int prev; /* the RAM file of the last checkpoint of this very machine; -1 before the first */
+	/* the RAM file of the last checkpoint of this very machine; -1 before the first */
+	int prev;
 	int ctl;
 	int half; /* to the reader */
 	int starter; /* the socket that the spec came on; hung up: whoever asked for us is gone */
@@ -53,7 +54,8 @@ int sp_keeper_ask(struct sp_keeper *k, enum sp_half_type type, uint64_t value, i
 		  uint64_t *answer, struct sp_err *e);
 int sp_keeper_send(struct sp_keeper *k, const struct sp_half_msg *m, int fd, int ms,
 		   uint64_t *answer, struct sp_err *e);
-/* Reads one message of the reader (waits up to ms); events are noted in *k. 1 and *m an answer, 0 an
+/* Reads one message of the reader (waits up to ms); events are noted in *k. 1 and *m an answer, 0
+ * an
  * event, -1 with SP_BUSY when nothing came, SP_FAIL when the reader is gone. */
 int sp_keeper_hear(struct sp_keeper *k, int ms, struct sp_half_msg *m, struct sp_err *e);
 /* Waits until *flag is set by an event. */

@@ -59,8 +59,8 @@ static void take_mapping(struct sp_ram *out, const char *line, uint64_t ino)
 	char perms[8], name[256];
 	size_t n;
 
-	if (sscanf(line, "%llx-%llx %7s %llx %*s %llu %255s", &lo, &hi, perms, &off, &inode, name) !=
-	    6)
+	if (sscanf(line, "%llx-%llx %7s %llx %*s %llu %255s", &lo, &hi, perms, &off, &inode,
+		   name) != 6)
 		return;
 	n = strlen(name);
 	if (inode != ino || n < 4 || strcmp(name + n - 4, "/mem") != 0 || perms[3] != 'p')
@@ -268,7 +268,8 @@ static int store_stretch(const unsigned char *page, uint64_t off, size_t n, int 
 		same = i == n || memcmp(page + i, old + i, SP_PAGE) == 0;
 		if (!same)
 			continue;
-		if (i > from && sp_fd_pwrite(mem_fd, page + from, i - from, (off_t)(off + from)) < 0)
+		if (i > from &&
+		    sp_fd_pwrite(mem_fd, page + from, i - from, (off_t)(off + from)) < 0)
 			return sp_fail(e, sp_code_of_errno(errno), errno, "cannot write memory");
 		*written += (i - from) / SP_PAGE;
 		from = i + SP_PAGE;
@@ -289,8 +290,8 @@ int sp_ram_store(const struct sp_ram_pages *pages, uint64_t from, const void *bu
 		part = run[i].len - skip < 64 * SP_PAGE ? run[i].len - skip : 64 * SP_PAGE;
 		if (part > n - done)
 			part = n - done;
-		if (store_stretch((const unsigned char *)buf + done, run[i].off + skip, part, prev_fd,
-				  mem_fd, written, e) < 0)
+		if (store_stretch((const unsigned char *)buf + done, run[i].off + skip, part,
+				  prev_fd, mem_fd, written, e) < 0)
 			return -1;
 		done += part;
 		skip += part;

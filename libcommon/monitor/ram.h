@@ -3,7 +3,8 @@
  *
  * The VMM maps its machine's RAM privately from an immutable file, so a page of its own (anonymous,
  * present or swapped out) is a page that the guest wrote since the load. They are found with
- * PAGEMAP_SCAN (Linux 6.7), else by /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst), and read with
+ * PAGEMAP_SCAN (Linux 6.7), else by /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst),
+ * and read with
  * process_vm_readv(2), which brings swapped pages in. Needs CAP_SYS_PTRACE. Whatever a hostile VMM
  * does to its mappings, offsets stay within the machine's size.
  */
@@ -42,11 +43,13 @@ struct sp_ram_pages {
 int sp_ram_find(pid_t pid, int mem_fd, uint64_t size, struct sp_ram *out, struct sp_err *e);
 /* Lists the changed pages in order of address (out is cleared first; free with sp_str_free). */
 int sp_ram_scan(const struct sp_ram *ram, struct sp_ram_pages *out, struct sp_err *e);
-/* Copies pages, from the one at byte `from` of the whole on, as many as fit into buf; returns bytes. */
+/* Copies pages, from the one at byte `from` of the whole on, as many as fit into buf; returns
+ * bytes. */
 int64_t sp_ram_copy(const struct sp_ram *ram, const struct sp_ram_pages *pages, uint64_t from,
 		    void *buf, size_t n, struct sp_err *e);
 
-/* A buffer that is faulted in beforehand, on huge pages where there are any; munmap it. NULL, errno. */
+/* A buffer that is faulted in beforehand, on huge pages where there are any; munmap it. NULL,
+ * errno. */
 void *sp_ram_buffer(size_t n);
 
 /* Writes copied pages (bytes [from, from + n) of the whole, in buf) into mem_fd where they differ

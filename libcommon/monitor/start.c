@@ -57,7 +57,8 @@ static int open_below(int dirfd, const char *a, const char *b, int flags, struct
 	return dir < 0 ? -1 : sp_fs_open(dir, b, flags, 0, e);
 }
 
-/* Who undoes a start asks who lives, and may have asked before we took our life. Its starter is dead
+/* Who undoes a start asks who lives, and may have asked before we took our life. Its starter is
+ * dead
  * by then: so a machine that nobody waits for does not begin. */
 static int check_starter(const struct sp_keeper *k, struct sp_err *e)
 {
@@ -195,12 +196,20 @@ static int spawn_vmm(struct sp_keeper *k, struct opened *o, bool load, struct sp
 		return sp_fail(e, SP_FAIL, errno, "cannot stat the disk");
 	if (k->engine->command(&k->spec.machine, &fds, load, CMDLINE, genid, &c, e) < 0)
 		return -1;
-	j = (struct sp_jail){ .uid = k->slot.uid[0], .calls = SP_JAIL_CALLS_VMM, .netns_fd = k->net,
-			      .binds = c.binds, .nbinds = c.nbinds, .host_programs = true, .dev = true,
+	j = (struct sp_jail){ .uid = k->slot.uid[0],
+			      .calls = SP_JAIL_CALLS_VMM,
+			      .netns_fd = k->net,
+			      .binds = c.binds,
+			      .nbinds = c.nbinds,
+			      .host_programs = true,
+			      .dev = true,
 			      .kvm = strcmp(k->spec.machine.accel, "kvm") == 0,
-			      .max_file = (uint64_t)st.st_size, .max_files = 128,
-			      .max_procs = k->spec.machine.cpus + 64, .keep = keep,
-			      .nkeep = SP_NELEM(keep), .cgroup = k->spec.sandbox,
+			      .max_file = (uint64_t)st.st_size,
+			      .max_files = 128,
+			      .max_procs = k->spec.machine.cpus + 64,
+			      .keep = keep,
+			      .nkeep = SP_NELEM(keep),
+			      .cgroup = k->spec.sandbox,
 			      .cgroup_memory = k->spec.machine.memory + (512u << 20),
 			      .stdio = stdio };
 	k->vmm = sp_jail_exec(&j, c.path, c.argv, c.envp, &k->vmm_pidfd, e);
@@ -215,9 +224,14 @@ static int spawn_reader(struct sp_keeper *k, struct opened *o, struct sp_err *e)
 			       .console = o->console[0], .log = o->log[0], .ring = ring,
 			       .clients = o->clients };
 	int keep[] = { r.keeper, r.control, r.console, r.log, r.ring, r.clients, k->slot.fd };
-	struct sp_jail j = { .uid = k->slot.uid[1], .calls = SP_JAIL_CALLS_READER, .netns_fd = k->net,
-			     .max_file = SP_CONSOLE_HEADER + SP_CONSOLE_RING, .max_files = 256,
-			     .max_procs = 1, .max_memory = 256u << 20, .keep = keep,
+	struct sp_jail j = { .uid = k->slot.uid[1],
+			     .calls = SP_JAIL_CALLS_READER,
+			     .netns_fd = k->net,
+			     .max_file = SP_CONSOLE_HEADER + SP_CONSOLE_RING,
+			     .max_files = 256,
+			     .max_procs = 1,
+			     .max_memory = 256u << 20,
+			     .keep = keep,
 			     .nkeep = SP_NELEM(keep) };
 
 	if (ring < 0)
@@ -275,7 +289,9 @@ static int run_machine(struct sp_keeper *k, struct opened *o, bool load, int64_t
 
 int sp_keeper_start(struct sp_keeper *k, struct sp_mon_report *rep, struct sp_err *e)
 {
-	struct opened o = { -1, -1, -1, { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 }, -1, -1, -1 };
+	struct opened o = {
+		-1, -1, -1, { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 }, -1, -1, -1
+	};
 	bool load = k->spec.base[0] != '\0';
 	int64_t t0 = sp_clock_mono();
 	sp_auto_fd boxes = sp_fs_open_dir(k->roots.store, SP_DIR_SANDBOXES, e);
@@ -288,8 +304,9 @@ int sp_keeper_start(struct sp_keeper *k, struct sp_mon_report *rep, struct sp_er
 	if (k->box < 0 || take_lives(k, e) < 0 || check_starter(k, e) < 0 ||
 	    sp_jail_slot_take(&k->slot, e) < 0)
 		return -1;
-	if ((load ? open_load(k, &o, e) : open_boot(k, &o, e)) == 0 && open_sockets(k, &o, e) == 0 &&
-	    sp_net_tap_create(&k->net, &k->tap, e) == 0 && spawn_vmm(k, &o, load, e) == 0) {
+	if ((load ? open_load(k, &o, e) : open_boot(k, &o, e)) == 0 &&
+	    open_sockets(k, &o, e) == 0 && sp_net_tap_create(&k->net, &k->tap, e) == 0 &&
+	    spawn_vmm(k, &o, load, e) == 0) {
 		rep->spawned_ns = sp_clock_mono() - t0;
 		if (spawn_reader(k, &o, e) == 0) {
 			sp_fd_close(&o.control[1]);

@@ -258,7 +258,8 @@ static int read_all(struct reader *d, struct sp_err *e)
 	int rc;
 
 	for (;;) {
-		/* Whether there is a later one is asked before reading this one: it was final then. */
+		/* Whether there is a later one is asked before reading this one: it was final
+		 * then. */
 		if (range_find(d->roots->store, d->fd < 0 ? d->epoch : d->epoch + 1, &g, e) < 0)
 			return -1;
 		if (d->fd >= 0) {

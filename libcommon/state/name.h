@@ -20,8 +20,8 @@ int sp_name_find(const struct sp_roots *r, const char *owner, const char *name,
 /* Calls fn for each name of every owner (owner NULL) or of one; a return other than 0 stops and is
  * returned. */
 int sp_name_each(const struct sp_roots *r, const char *owner,
-		 int (*fn)(const char *owner, const char *name, const char *id, void *arg), void *arg,
-		 struct sp_err *e);
+		 int (*fn)(const char *owner, const char *name, const char *id, void *arg),
+		 void *arg, struct sp_err *e);
 int sp_name_drop_all(const struct sp_roots *r, const char *id, struct sp_err *e); /* that mean id */
 /* An operand (id of any kind as it is, or a name) to an id. SP_ABSENT "no such sandbox, snapshot
  * or image"; text that is neither a valid id nor a valid name is SP_ABSENT too. */

@@ -44,8 +44,8 @@ static int each_owner(int dirfd, const char *name, void *arg)
 }
 
 int sp_name_each(const struct sp_roots *r, const char *owner,
-		 int (*fn)(const char *owner, const char *name, const char *id, void *arg), void *arg,
-		 struct sp_err *e)
+		 int (*fn)(const char *owner, const char *name, const char *id, void *arg),
+		 void *arg, struct sp_err *e)
 {
 	struct each x = { .fn = fn, .arg = arg, .e = e };
 	sp_auto_fd dir = sp_fs_open_dir(r->store, SP_DIR_NAMES, e);

@@ -62,7 +62,8 @@ static int check(const struct sp_op_req *q, struct sp_err *e)
 			return sp_fail(e, SP_FAIL, 0, "'%s' can have no queue", q->subjects[i]);
 		for (k = 0; k < i; k++)
 			if (strcmp(q->subjects[i], q->subjects[k]) == 0)
-				return sp_fail(e, SP_USAGE, 0, "'%s' is named twice", q->subjects[i]);
+				return sp_fail(e, SP_USAGE, 0, "'%s' is named twice",
+					       q->subjects[i]);
 	}
 	if (q->request_id && !sp_op_request_is_valid(q->request_id))
 		return sp_fail(e, SP_USAGE, 0, "request id is not 1 to 128 of [A-Za-z0-9._:-]");

@@ -33,7 +33,8 @@ struct sp_op_req {
 	size_t nsubjects;
 	const struct sp_json *request; /* as asked; copied */
 	const char *request_id;        /* or NULL; [A-Za-z0-9._:-]{1,128} */
-	const struct sp_json *intent;  /* or NULL: what is intended already; copied, spares a write */
+	const struct sp_json
+		*intent; /* or NULL: what is intended already; copied, spares a write */
 };
 
 /* Begins an operation. With a request_id that was seen before (per owner), *existing is true and
@@ -71,7 +72,8 @@ int sp_op_end(struct sp_op *op, const struct sp_err *err, struct sp_err *e);
 /* For a repairer: the operation becomes ours if its worker is dead (root lock). SP_BUSY: it lives.
  * *out NULL without an error: it has ended meanwhile. */
 int sp_op_adopt(const struct sp_roots *r, const char *id, struct sp_op **out, struct sp_err *e);
-/* Takes away what ended operations, and begins that never were, left in queue/ and among the request
+/* Takes away what ended operations, and begins that never were, left in queue/ and among the
+ * request
  * ids. Under the root lock, which the caller holds. */
 int sp_op_sweep(const struct sp_roots *r, struct sp_err *e);
 /* Ids of unfinished operations, oldest first. */
@@ -81,7 +83,8 @@ int sp_op_each_open(const struct sp_roots *r,
 
 struct sp_json *sp_op_load(const struct sp_roots *r, const char *id, struct sp_err *e);
 /* Waits for the end by inotify and the worker's pidfd. 1 ended (*rec is the final record), 0 the
- * worker died first (repair it, call again), -1 error; SP_BUSY when timeout_ms (-1: none) passed. */
+ * worker died first (repair it, call again), -1 error; SP_BUSY when timeout_ms (-1: none)
+ * passed. */
 int sp_op_wait(const struct sp_roots *r, const char *id, int timeout_ms, struct sp_json **rec,
 	       struct sp_err *e);
 /* The root lock (store/.lock). Returns the descriptor to close. The first to take it after a boot

@@ -79,7 +79,8 @@ int sp_op_request_put(int ops, const char *owner, const char *request_id, const 
 		      struct sp_err *e);
 void sp_op_request_drop(int ops, const char *owner, const char *request_id, const char *id);
 bool sp_op_request_is_valid(const char *request_id);
-bool sp_op_request_is_known(int ops, const char *owner, const char *request_id); /* no lock needed */
+bool sp_op_request_is_known(int ops, const char *owner,
+			    const char *request_id); /* no lock needed */
 int sp_op_request_sweep(int ops, struct sp_err *e); /* those whose operation is gone */
 
 /* op.c */

@@ -54,7 +54,8 @@ int sp_owner_get(int queue, const char *op, struct sp_op_owner *out)
 		return errno == ENOENT ? 0 : -1;
 	text[n] = '\0';
 	*out = (struct sp_op_owner){ 0 };
-	if (sscanf(text, "1 %d %llu %36s %16[0-9a-f]%n", &pid, &start, out->who.boot, seq, &used) != 4 ||
+	if (sscanf(text, "1 %d %llu %36s %16[0-9a-f]%n", &pid, &start, out->who.boot, seq, &used) !=
+		    4 ||
 	    used != n || pid <= 0 || strlen(seq) != 16 || !hex16(seq, &out->seq)) {
 		errno = EINVAL;
 		return -1;

@@ -4,7 +4,8 @@
  * What is waited for is always the end of a file (inotify: a record replaced, a ticket or an owner
  * removed) or of a process (pidfd). The watch is set first and the state read after it, so a change
  * between the two is either seen by the read or told by the watch. Watches are on the files
- * themselves, not on their folder: with a thousand waiters each wakes for its own operation only. */
+ * themselves, not on their folder: with a thousand waiters each wakes for its own operation
+ * only. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -62,7 +63,8 @@ static int watch_add(const struct watch *w, int dirfd, const char *name, struct 
  * 1 something happened, 0 the time is up. */
 static int watch_wait(const struct watch *w, int pidfd, int64_t until, struct sp_err *e)
 {
-	struct pollfd p[2] = { { .fd = w->fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = w->fd, .events = POLLIN },
+			       { .fd = pidfd, .events = POLLIN } };
 	int64_t left = -1;
 	int ms, rc;
 

@@ -17,7 +17,8 @@
 struct sp_json *sp_record_load(int dirfd, const char *name, struct sp_err *e);
 int sp_record_save(int dirfd, const char *name, struct sp_json *rec, struct sp_err *e);
 
-/* The two halves without a file: text to a checked record, and a record to the text that is kept. */
+/* The two halves without a file: text to a checked record, and a record to the text that is
+ * kept. */
 struct sp_json *sp_record_parse(const char *text, size_t n, struct sp_err *e);
 int sp_record_print(struct sp_json *rec, struct sp_str *out, struct sp_err *e);
 

@@ -11,7 +11,8 @@ struct sp_roots {
 	char run_path[4096];
 };
 
-/* Folders of the store, made with it: checkpoints sandboxes kernels names ops queue warm; file events, format. */
+/* Folders of the store, made with it: checkpoints sandboxes kernels names ops queue warm; file
+ * events, format. */
 #define SP_DIR_CHECKPOINTS "checkpoints"
 #define SP_DIR_SANDBOXES "sandboxes"
 #define SP_DIR_KERNELS "kernels"

@@ -58,9 +58,11 @@ struct sp_vm; /* the reader's view of one VMM: control connection and its buffer
 
 struct sp_engine {
 	const char *name;
-	/* Can this host run it, and how: fills engine, version, accel, cpu_model, machine, devices. */
+	/* Can this host run it, and how: fills engine, version, accel, cpu_model, machine,
+	 * devices. */
 	int (*probe)(bool require_kvm, struct sp_machine *out, struct sp_err *e);
-	/* The command line for a cold boot or a load (generation id: text uuid, new for every start). */
+	/* The command line for a cold boot or a load (generation id: text uuid, new for every
+	 * start). */
 	int (*command)(const struct sp_machine *m, const struct sp_vm_fds *fds, bool load,
 		       const char *cmdline, const char *genid, struct sp_vm_command *out,
 		       struct sp_err *e);
@@ -69,12 +71,14 @@ struct sp_engine {
 	int (*load)(struct sp_vm *vm, int state_fd, int ms, struct sp_err *e); /* then paused */
 	int (*cont)(struct sp_vm *vm, struct sp_err *e);
 	int (*stop)(struct sp_vm *vm, struct sp_err *e);
-	/* Device state into state_fd (an empty file, write-only; closed here), of a stopped machine. */
+	/* Device state into state_fd (an empty file, write-only; closed here), of a stopped
+	 * machine. */
 	int (*save)(struct sp_vm *vm, int state_fd, struct sp_err *e);
 	int (*state)(struct sp_vm *vm, enum sp_vm_state *out, struct sp_err *e);
 	int (*quit)(struct sp_vm *vm, struct sp_err *e);
 	int (*fd)(const struct sp_vm *vm);   /* readable: call events */
-	/* Takes what came; 0, or -1 when the connection ended. *out: last state told, or UNKNOWN. */
+	/* Takes what came; 0, or -1 when the connection ended. *out: last state told, or
+	 * UNKNOWN. */
 	int (*events)(struct sp_vm *vm, enum sp_vm_state *out, struct sp_err *e);
 };
 

@@ -271,7 +271,8 @@ static void fill_ram(unsigned char *ram)
 	put64(ram, GDT + 16, 0x00cf93000000ffff); /* 10 data */
 	put64(ram, GDT + 24, 0x00cff3000000ffff); /* 18 data of ring 3 */
 	put64(ram, GDT + 32, 0x00affb000000ffff); /* 20 code of ring 3 */
-	put64(ram, GDT + 40, 0x67 | (tss & 0xffffff) << 16 | 0x89ull << 40 | (tss >> 24 & 0xff) << 56);
+	put64(ram, GDT + 40,
+	      0x67 | (tss & 0xffffff) << 16 | 0x89ull << 40 | (tss >> 24 & 0xff) << 56);
 	put64(ram, GDT + 48, tss >> 32);
 	put64(ram, TSS + 4, HIGH + STACK);
 	for (unsigned int n = 0; n < 32; n++)
@@ -390,7 +391,8 @@ struct shared {
 static int run_with_deadline(char *why, size_t n)
 {
 	size_t size = 4096 + RAM;
-	struct shared *sh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *sh =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	unsigned char *ram = (unsigned char *)sh + 4096;
 	sp_auto_fd pidfd = -1;
 	uint32_t step;
@@ -423,7 +425,8 @@ static int run_with_deadline(char *why, size_t n)
 		yes = 1;
 	else if (yes == 0)
 		snprintf(why, n, "a 64-bit guest %s at %s%s%s", sh->done ? "fails" : "hangs",
-			 steps[step <= DONE ? step : 0], sh->done ? ": " : "", sh->done ? sh->why : "");
+			 steps[step <= DONE ? step : 0], sh->done ? ": " : "",
+			 sh->done ? sh->why : "");
 	munmap(sh, size);
 	return yes;
 }

@@ -114,7 +114,8 @@ static void machine_args(struct sp_vm_command *c, const struct sp_machine *m, bo
 		arg(c, "-incoming", "defer");
 		arg(c, "-global", "migration.send-configuration=off");
 	}
-	arg(c, "-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+	arg(c, "-sandbox",
+	    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
 	if (old)
 		c->envp[0] = sp_xstrdup("LD_PRELOAD=/romem.so");
 }
@@ -249,7 +250,8 @@ static int qemu_state(struct sp_vm *vm, enum sp_vm_state *out, struct sp_err *e)
 		*out = SP_VM_RUNNING;
 	else if (status && strcmp(status, "io-error") == 0)
 		*out = SP_VM_STOPPED_IO;
-	else if (status && (strcmp(status, "shutdown") == 0 || strcmp(status, "guest-panicked") == 0))
+	else if (status &&
+		 (strcmp(status, "shutdown") == 0 || strcmp(status, "guest-panicked") == 0))
 		*out = SP_VM_ENDED;
 	return 0;
 }

@@ -28,7 +28,8 @@ struct sp_qmp {
 void sp_qmp_init(struct sp_qmp *q, int fd);
 /* Takes the greeting and negotiates. */
 int sp_qmp_greet(struct sp_qmp *q, int ms, struct sp_err *e);
-/* One command; args is JSON text or NULL; fd (or -1) goes along. *ret (may be NULL) gets "return". */
+/* One command; args is JSON text or NULL; fd (or -1) goes along. *ret (may be NULL) gets
+ * "return". */
 int sp_qmp_call(struct sp_qmp *q, const char *name, const char *args, int fd, int ms,
 		struct sp_json **ret, struct sp_err *e);
 /* Reads until the incoming migration is over. */

@@ -60,9 +60,10 @@ int sp_store_check_id(const struct sp_place *p, int fd, struct sp_err *e)
 		return sp_fail(e, SP_FAIL, errno, "'%s/%s'", p->path, SP_STORE_ID);
 	if (sp_fd_read(file, want, SP_UUID_SIZE) < SP_UUID_SIZE - 1 ||
 	    strncmp(is, want, SP_UUID_SIZE - 1) != 0)
-		return sp_fail(e, SP_FAIL, 0,
-			       "the file system at '%s/%s' (%s) is not the one that was made for it",
-			       p->path, SP_STORE_DIR, is);
+		return sp_fail(
+			e, SP_FAIL, 0,
+			"the file system at '%s/%s' (%s) is not the one that was made for it",
+			p->path, SP_STORE_DIR, is);
 	return 0;
 }
 
@@ -81,9 +82,10 @@ static int check_format(int store, struct sp_err *e)
 	if (n < 1)
 		return sp_fail(e, SP_FAIL, 0, "the store's format is no number");
 	if (n > STORE_FORMAT)
-		return sp_fail(e, SP_HOST, 0,
-			       "the store was made by a newer release (format %d, this one reads %d)",
-			       n, STORE_FORMAT);
+		return sp_fail(
+			e, SP_HOST, 0,
+			"the store was made by a newer release (format %d, this one reads %d)", n,
+			STORE_FORMAT);
 	return 1;
 }
 
@@ -167,7 +169,8 @@ static int root_path(const char *var, const char *dflt, char *out, size_t n, str
 int sp_store_open(struct sp_roots *out, bool create, struct sp_err *e)
 {
 	*out = (struct sp_roots){ .store = -1, .run = -1 };
-	if (root_path("SPACE_STATE", STATE_DEFAULT, out->state_path, sizeof out->state_path, e) < 0 ||
+	if (root_path("SPACE_STATE", STATE_DEFAULT, out->state_path, sizeof out->state_path, e) <
+		    0 ||
 	    root_path("SPACE_RUN", RUN_DEFAULT, out->run_path, sizeof out->run_path, e) < 0)
 		return -1;
 	if (open_store(out->state_path, create, &out->store, e) < 0)

@@ -119,10 +119,11 @@ static int refuse(const struct growth *g, int64_t free, const struct sp_room *ro
 	sp_size_text(g->want, want);
 	sp_size_text(room->free, disk);
 	sp_size_text(room->kept, kept);
-	return sp_fail(e, SP_BUSY, 0,
-		       "the store has %s free and needs %s; it cannot grow, for the disk of '%s' has %s "
-		       "free, of which %s stay with the host",
-		       have, want, g->place->path, disk, kept);
+	return sp_fail(
+		e, SP_BUSY, 0,
+		"the store has %s free and needs %s; it cannot grow, for the disk of '%s' has %s "
+		"free, of which %s stay with the host",
+		have, want, g->place->path, disk, kept);
 }
 
 /* One growth: as much as a quarter of the file where the disk has it, else just what is needed.
@@ -201,8 +202,8 @@ static int need(struct sp_place *p, const struct sp_roots *r, int64_t want, int6
 	if (img < 0 && errno == ENOENT) {
 		sp_size_text(free, have);
 		sp_size_text(want, text);
-		return sp_fail(e, SP_BUSY, 0, "the disk of '%s' has %s free and %s are needed", p->path,
-			       have, text);
+		return sp_fail(e, SP_BUSY, 0, "the disk of '%s' has %s free and %s are needed",
+			       p->path, have, text);
 	}
 	if (img < 0)
 		return sp_fail(e, sp_code_of_errno(errno), errno, "open '%s'", SP_STORE_IMG);

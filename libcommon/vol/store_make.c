@@ -76,7 +76,8 @@ static int first_size(int64_t *size, struct sp_err *e)
 	if (!s || !*s)
 		return 0;
 	if (sp_size_parse(s, size) < 0 || *size < SIZE_MIN || *size > SIZE_MAX_)
-		return sp_fail(e, SP_USAGE, 0, "SPACE_STORE_SIZE '%s' is no size of 256M or more", s);
+		return sp_fail(e, SP_USAGE, 0, "SPACE_STORE_SIZE '%s' is no size of 256M or more",
+			       s);
 	*size &= ~((1LL << 20) - 1);
 	return 0;
 }
@@ -274,13 +275,13 @@ static int is_mounted(const struct sp_place *p, struct sp_err *e)
 	if (in.st_dev != out.st_dev) {
 		if (sp_store_is_btrfs(fd))
 			return 1;
-		return sp_fail(e, SP_CONFLICT, 0, "another file system is mounted on '%s/%s'", p->path,
-			       SP_STORE_DIR);
+		return sp_fail(e, SP_CONFLICT, 0, "another file system is mounted on '%s/%s'",
+			       p->path, SP_STORE_DIR);
 	}
 	rc = sp_fs_each(fd, one_entry, NULL, e);
 	if (rc > 0)
-		return sp_fail(e, SP_CONFLICT, 0, "'%s/%s' is a folder with something in it", p->path,
-			       SP_STORE_DIR);
+		return sp_fail(e, SP_CONFLICT, 0, "'%s/%s' is a folder with something in it",
+			       p->path, SP_STORE_DIR);
 	return rc;
 }
 

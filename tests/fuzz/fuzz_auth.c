@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a registry says it wants (WWW-Authenticate), and a credentials file. The first byte chooses. */
+/* What a registry says it wants (WWW-Authenticate), and a credentials file. The first byte
+ * chooses. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -52,7 +52,10 @@ __attribute__((unused)) static struct sp_jail jail_of(enum sp_jail_calls calls)
 		printf("Bail out! %s\n", e.msg);
 		exit(1);
 	}
-	return (struct sp_jail){ .uid = slot.uid[0], .calls = calls, .netns_fd = -1, .max_files = 64,
+	return (struct sp_jail){ .uid = slot.uid[0],
+				 .calls = calls,
+				 .netns_fd = -1,
+				 .max_files = 64,
 				 .max_file = 1 << 20 };
 }
 
@@ -70,6 +73,11 @@ __attribute__((unused)) static int inside(const struct sp_jail *j, act_fn *act, 
 	return outcome_of(status);
 }
 
+__attribute__((unused)) static const char *outcome_name(int outcome)
+{
+	return outcome == KILLED ? "killed" : outcome < 0 ? "?" : strerror(outcome);
+}
+
 /* The act succeeds outside and, inside, is refused (an error or the end of the process). */
 #define refused(j, act, arg, what)                                                                 \
 	do {                                                                                       \
@@ -78,7 +86,7 @@ __attribute__((unused)) static int inside(const struct sp_jail *j, act_fn *act, 
 		if (out_)                                                                          \
 			printf("# outcome %d\n", out_);                                            \
 		ok(in_ > 0 && in_ < 2000, "%s: refused inside", (what));                           \
-		printf("# inside: %s\n", in_ == KILLED ? "killed" : in_ < 0 ? "?" : strerror(in_)); \
+		printf("# inside: %s\n", outcome_name(in_));                                       \
 	} while (0)
 
 __attribute__((unused)) static bool skip_unless_root(void)

@@ -22,8 +22,11 @@ __attribute__((unused)) static void make_module(struct sp_str *out, const char *
 						 const char *depends)
 {
 	static const char names[] = "\0.shstrtab\0.modinfo";
-	Elf64_Ehdr h = { .e_type = ET_REL, .e_machine = EM_X86_64, .e_shentsize = sizeof(Elf64_Shdr),
-			 .e_shnum = 3, .e_shstrndx = 1 };
+	Elf64_Ehdr h = { .e_type = ET_REL,
+			 .e_machine = EM_X86_64,
+			 .e_shentsize = sizeof(Elf64_Shdr),
+			 .e_shnum = 3,
+			 .e_shstrndx = 1 };
 	Elf64_Shdr s[3] = { { 0 } };
 	sp_auto_str info = SP_STR_INIT;
 
@@ -31,7 +34,8 @@ __attribute__((unused)) static void make_module(struct sp_str *out, const char *
 	h.e_ident[EI_CLASS] = ELFCLASS64;
 	h.e_ident[EI_DATA] = ELFDATA2LSB;
 	h.e_shoff = sizeof h;
-	sp_str_addf(&info, "license=GPL%cdepends=%s%cvermagic=%s SMP preempt%c", 0, depends, 0, release, 0);
+	sp_str_addf(&info, "license=GPL%cdepends=%s%cvermagic=%s SMP preempt%c", 0, depends, 0,
+		    release, 0);
 	s[1] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_STRTAB, .sh_size = sizeof names,
 			     .sh_offset = sizeof h + sizeof s };
 	s[2] = (Elf64_Shdr){ .sh_name = 11, .sh_type = SHT_PROGBITS, .sh_size = info.len,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State roots in a test's own folder, for what needs no btrfs: records, names, operations, events. */
+/* State roots in a test's own folder, for what needs no btrfs: records, names, operations,
+ * events. */
 #ifndef SP_TESTS_ROOTS_H
 #define SP_TESTS_ROOTS_H
 

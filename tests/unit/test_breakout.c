@@ -8,7 +8,8 @@
 
 static char program[4096];
 
-/* build/unit/test_breakout finds build/fakes/breakout, and so does build/asan/unit/test_breakout. */
+/* build/unit/test_breakout finds build/fakes/breakout, and so does
+ * build/asan/unit/test_breakout. */
 static int find_program(void)
 {
 	char self[3072];
@@ -28,7 +29,8 @@ static int find_program(void)
 static int run_jailed(enum sp_jail_calls calls, const int *keep, size_t nkeep, struct sp_str *out)
 {
 	static const char *const argv[] = { "vmm", "-S", NULL };
-	static const char *const env[] = { "BREAKOUT_SOCKETS=@space-test:/run/systemd/notify", NULL };
+	static const char *const env[] = { "BREAKOUT_SOCKETS=@space-test:/run/systemd/notify",
+					   NULL };
 	struct sp_jail_bind bind = { -1, program, "/vmm", false, true };
 	struct sp_jail j = jail_of(calls);
 	sp_auto_fd null = open("/dev/null", O_RDWR | O_CLOEXEC), pidfd = -1, in = -1, to = -1;
@@ -55,7 +57,8 @@ static int run_jailed(enum sp_jail_calls calls, const int *keep, size_t nkeep, s
 	}
 	sp_fd_close(&to);
 	sp_str_clear(out);
-	if (sp_fd_slurp(in, 1 << 20, out, &e) < 0 || sp_jail_wait(pid, pidfd, 20000, &status, &e) < 0)
+	if (sp_fd_slurp(in, 1 << 20, out, &e) < 0 ||
+	    sp_jail_wait(pid, pidfd, 20000, &status, &e) < 0)
 		printf("# %s\n", e.msg);
 	return status;
 }
@@ -107,7 +110,8 @@ static void test_vmm(void)
 	fstat(rw, &st);
 	snprintf(line, sizeof line, "fd %d file ino=%llu yes\n", rw, (unsigned long long)st.st_ino);
 	ok(has_line(&out, line), "it can write its disk");
-	ok(!has_line(&out, "sees /proc") && !has_line(&out, "sees /home") && has_line(&out, "sees /usr"),
+	ok(!has_line(&out, "sees /proc") && !has_line(&out, "sees /home") &&
+		   has_line(&out, "sees /usr"),
 	   "it sees the programs of the host and no more");
 	close(ro);
 	close(rw);

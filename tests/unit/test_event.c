@@ -107,21 +107,24 @@ static void epochs(const struct sp_roots *r)
 	is_str(g.what[g.n - 1], "b.one", "its event");
 	ok(read_from(r, before.seq[1]).n == g.n - 1, "from the old epoch on");
 	ok(read_from(r, "1.0").n == 2, "from the new one on");
-	ok(read_from(r, "0.9999").n == 2, "from one that was lost with the old epoch: what follows");
+	ok(read_from(r, "0.9999").n == 2,
+	   "from one that was lost with the old epoch: what follows");
 
-	ok(sp_fs_replace(r->store, "events.1", "{\"seq\":\"1.0\",\"what\":\"events.epoch\",\"boot\":\"x\"}\n",
-			 46, 0600, &e) == 0 && add(r, "c.one") == 0 &&
-		   sp_fs_exists(r->store, "events.2"),
+	ok(sp_fs_replace(r->store, "events.1",
+			 "{\"seq\":\"1.0\",\"what\":\"events.epoch\",\"boot\":\"x\"}\n", 46, 0600,
+			 &e) == 0 &&
+		   add(r, "c.one") == 0 && sp_fs_exists(r->store, "events.2"),
 	   "another boot begins an epoch too");
 	fd = sp_fs_open(r->store, "events.3", O_WRONLY | O_CREAT, 0600, &e);
 	ok(add(r, "d.one") == 0, "a writer died before its first line");
 	g = read_from(r, "3.0");
 	ok(g.n == 2 && strcmp(g.what[0], "events.epoch") == 0, "the next one writes it");
-	ok(add(r, "d.two") == 0 && read_from(r, "3.0").n == 3 && !sp_fs_exists(r->store, "events.4"),
+	ok(add(r, "d.two") == 0 && read_from(r, "3.0").n == 3 &&
+		   !sp_fs_exists(r->store, "events.4"),
 	   "and goes on there");
 	ok(sp_fs_replace(r->store, "events.x", "", 0, 0600, &e) == 0 &&
-		   sp_fs_replace(r->store, "events.007", "", 0, 0600, &e) == 0 && add(r, "e") == 0 &&
-		   !sp_fs_exists(r->store, "events.8"),
+		   sp_fs_replace(r->store, "events.007", "", 0, 0600, &e) == 0 &&
+		   add(r, "e") == 0 && !sp_fs_exists(r->store, "events.8"),
 	   "other files are no epochs");
 }
 

@@ -163,10 +163,10 @@ static int grow_file(void *fd)
 static int map_much(void *arg)
 {
 	(void)arg;
-	return mmap(NULL, 1L << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) ==
-			       MAP_FAILED ?
-		       errno :
-		       0;
+	return mmap(NULL, 1L << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		    0) == MAP_FAILED
+		       ? errno
+		       : 0;
 }
 
 static int dup_many(void *arg)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a confined process begins and ends, what the kernel says of it, and what is told of failures. */
+/* How a confined process begins and ends, what the kernel says of it, and what is told of
+ * failures. */
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -79,7 +80,8 @@ static void test_status(void)
 	is_str(status_of(pid, "Groups"), " ", "no other groups");
 	snprintf(root, sizeof root, "/proc/%d/root/etc", (int)pid);
 	ok(stat(root, &st) < 0 && errno == ENOENT, "its root has no /etc");
-	ok(strchr(mounts_of(pid), '\n') == strrchr(mounts_of(pid), '\n'), "one mount, no other below it");
+	ok(strchr(mounts_of(pid), '\n') == strrchr(mounts_of(pid), '\n'),
+	   "one mount, no other below it");
 	ok(strstr(mounts_of(pid), " / / ro,nosuid,nodev,noexec,") != NULL, "which is read-only");
 	ok(process_vm_readv(pid, &here, 1, &there, 1, 0) == sizeof secret &&
 		   strcmp(here.iov_base, secret) == 0,
@@ -101,7 +103,8 @@ static void test_wait(void)
 	j.keep = p;
 	j.nkeep = 2;
 	pid = sp_jail_run(&j, sit, &p[0], &pidfd, &e);
-	ok(sp_jail_wait(pid, pidfd, 50, &status, &e) < 0 && e.code == SP_BUSY, "time is up: %s", e.msg);
+	ok(sp_jail_wait(pid, pidfd, 50, &status, &e) < 0 && e.code == SP_BUSY, "time is up: %s",
+	   e.msg);
 	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "and it was killed");
 	ok(kill(pid, 0) < 0 && errno == ESRCH, "and is gone");
 	close(p[0]);
@@ -119,7 +122,8 @@ static void be_parent(int sock)
 		_exit(1);
 	j.keep = p;
 	j.nkeep = 2;
-	if (sp_jail_run(&j, sit, &p[0], &pidfd, &e) < 0 || sp_sock_send(sock, "x", 1, &pidfd, 1) < 0)
+	if (sp_jail_run(&j, sit, &p[0], &pidfd, &e) < 0 ||
+	    sp_sock_send(sock, "x", 1, &pidfd, 1) < 0)
 		_exit(1);
 	for (;;)
 		pause();
@@ -136,7 +140,8 @@ static void test_parent(void)
 	pid = fork();
 	if (pid == 0)
 		be_parent(pair[1]);
-	ok(sp_sock_recv(pair[0], &c, 1, &pidfd, &n) == 1 && n == 1, "a confined process of another");
+	ok(sp_sock_recv(pair[0], &c, 1, &pidfd, &n) == 1 && n == 1,
+	   "a confined process of another");
 	p = (struct pollfd){ .fd = pidfd, .events = POLLIN };
 	ok(poll(&p, 1, 100) == 0, "it lives");
 	kill(pid, SIGKILL);
@@ -184,28 +189,32 @@ static void test_exec(void)
 	j.host_programs = true;
 	j.dev = true;
 	j.max_procs = 8;
-	ok(exec_inside(&j, "/bin/sh", (const char *[]){ "sh", "-c", "echo $0 $$; exit 3", NULL }, text,
-		       sizeof text) == 3 << 8,
+	ok(exec_inside(&j, "/bin/sh", (const char *[]){ "sh", "-c", "echo $0 $$; exit 3", NULL },
+		       text, sizeof text) == 3 << 8,
 	   "a program of the host runs");
 	is_str(text, "sh 1\n", "with its output in a pipe of ours");
-	ok(exec_inside(&j, "/usr/bin/nothing", (const char *[]){ "x", NULL }, text, sizeof text) < 0 &&
+	ok(exec_inside(&j, "/usr/bin/nothing", (const char *[]){ "x", NULL }, text, sizeof text) <
+			   0 &&
 		   strstr(text, "/usr/bin/nothing"),
 	   "a program that is not there is told: %s", text);
-	ok(exec_inside(&j, "/bin/sh", (const char *[]){ "sh", "-c", "ls /; ls /usr; ls /etc; ls /dev", NULL },
+	ok(exec_inside(&j, "/bin/sh",
+		       (const char *[]){ "sh", "-c", "ls /; ls /usr; ls /etc; ls /dev", NULL },
 		       text, sizeof text) == 0,
 	   "the root");
 	is_str(text,
 	       "bin\ndev\netc\nlib\nlib64\nsbin\nusr\nbin\nlib\nlib64\nsbin\nshare\nld.so.cache\n"
 	       "null\nrandom\nurandom\nzero\n",
 	       "holds this and no more");
-	ok(exec_inside(&j, "/usr/sbin/mke2fs", (const char *[]){ "mke2fs", "-V", NULL }, text, sizeof text) == 0,
+	ok(exec_inside(&j, "/usr/sbin/mke2fs", (const char *[]){ "mke2fs", "-V", NULL }, text,
+		       sizeof text) == 0,
 	   "mke2fs begins: %s", text);
 	j.calls = SP_JAIL_CALLS_VMM;
-	ok(exec_inside(&j, "/usr/bin/env", (const char *[]){ "env", "true", NULL }, text, sizeof text) != 0 &&
+	ok(exec_inside(&j, "/usr/bin/env", (const char *[]){ "env", "true", NULL }, text,
+		       sizeof text) != 0 &&
 		   strstr(text, "Operation not permitted"),
 	   "a VMM that execs again cannot: %s", text);
-	ok(exec_inside(&j, "/usr/bin/qemu-system-x86_64", (const char *[]){ "qemu", "--version", NULL }, text,
-		       sizeof text) == 0 &&
+	ok(exec_inside(&j, "/usr/bin/qemu-system-x86_64",
+		       (const char *[]){ "qemu", "--version", NULL }, text, sizeof text) == 0 &&
 		   strstr(text, "QEMU emulator"),
 	   "QEMU runs");
 }
@@ -233,7 +242,8 @@ static void test_slots(void)
 static void test_cgroup(void)
 {
 	struct sp_jail j = jail_of(SP_JAIL_CALLS_PARSER);
-	static const char *const tops[] = { "/sys/fs/cgroup/space", "/sys/fs/cgroup/unified/space" };
+	static const char *const tops[] = { "/sys/fs/cgroup/space",
+					    "/sys/fs/cgroup/unified/space" };
 	char leaf[64], path[128], text[64] = "", line[80];
 	sp_auto_fd pidfd = -1;
 	int p[2], status, fd = -1;

@@ -18,10 +18,13 @@ static void test_names(void)
 	ok(sp_kmod_name("ext4.ko.sig", name) < 0, "not .ko.sig");
 	ok(sp_kmod_name("a/.ko", name) < 0, "not an empty name");
 	ok(sp_kmod_name("ext4", name) < 0, "not without a suffix");
-	ok(sp_kmod_name("a b.ko", name) < 0 && sp_kmod_name("a\n.ko", name) < 0, "not other characters");
-	ok(sp_kmod_name("a23456789012345678901234567890123456789012345678901234567890123.ko", name) == 0,
+	ok(sp_kmod_name("a b.ko", name) < 0 && sp_kmod_name("a\n.ko", name) < 0,
+	   "not other characters");
+	ok(sp_kmod_name("a23456789012345678901234567890123456789012345678901234567890123.ko",
+			name) == 0,
 	   "63 characters");
-	ok(sp_kmod_name("a234567890123456789012345678901234567890123456789012345678901234.ko", name) < 0,
+	ok(sp_kmod_name("a234567890123456789012345678901234567890123456789012345678901234.ko",
+			name) < 0,
 	   "not 64");
 }
 
@@ -113,17 +116,20 @@ static void test_order(void)
 	ok(sp_kmods_order(&set, "virtio_net", false, order, &n, &e) == 0, "an order");
 	for (size_t i = 0; i < n; i++)
 		sp_str_addf(&got, "%s ", set.mod[order[i]].name);
-	is_str(got.p, "failover net_failover virtio_ring virtio virtio_net ", "needs first, each once");
+	is_str(got.p, "failover net_failover virtio_ring virtio virtio_net ",
+	       "needs first, each once");
 	ok(sp_kmods_order(&set, "virtio", false, order, &n, &e) == 0 && n == 5, "not again");
-	ok(sp_kmods_order(&set, "a", false, order, &n, &e) < 0 && strstr(e.msg, "itself"), "a circle: %s",
-	   e.msg);
+	ok(sp_kmods_order(&set, "a", false, order, &n, &e) < 0 && strstr(e.msg, "itself"),
+	   "a circle: %s", e.msg);
 	ok(sp_kmods_order(&set, "lost", false, order, &n, &e) < 0 && strstr(e.msg, "nowhere"),
 	   "a need that is not there: %s", e.msg);
 	ok(sp_kmods_order(&set, "vmgenid", true, order, &n, &e) == 0 && n == 5, "an optional one");
 	ok(sp_kmods_order(&set, "ext4", false, order, &n, &e) < 0, "one that is not there");
 	set.builtin = sp_xstrdup("kernel/fs/ext2/ext2.ko\nkernel/fs/ext4/ext4.ko\n");
-	ok(sp_kmods_order(&set, "ext4", false, order, &n, &e) == 0 && n == 5, "one that is built in");
-	ok(!sp_kmods_is_builtin(&set, "ext") && sp_kmods_is_builtin(&set, "ext2"), "whole names only");
+	ok(sp_kmods_order(&set, "ext4", false, order, &n, &e) == 0 && n == 5,
+	   "one that is built in");
+	ok(!sp_kmods_is_builtin(&set, "ext") && sp_kmods_is_builtin(&set, "ext2"),
+	   "whole names only");
 	for (int i = 0; i < SP_KMOD_ORDER; i++) {
 		snprintf(name, sizeof name, "m%d", i);
 		if (sp_kmods_add(&set, name, "", 0, 0, &e) < 0 ||

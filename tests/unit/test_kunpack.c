@@ -30,7 +30,9 @@ static void take(int fd, struct sp_str *out)
 static int unpack(const struct rig_file *files, size_t n, struct sp_kunpacked *r,
 		  struct sp_str *kernel, struct sp_str *initrd, struct sp_err *e)
 {
-	struct sp_kunpack k = { .deb = make_deb(files, n), .vmlinuz_in = -1, .modules = "/nowhere" };
+	struct sp_kunpack k = { .deb = make_deb(files, n),
+				.vmlinuz_in = -1,
+				.modules = "/nowhere" };
 	int p[2], rc;
 
 	k.agent = memfd_create("agent", MFD_CLOEXEC);
@@ -220,7 +222,8 @@ static void test_check(void)
 	r.code = 1;
 	r.nmodules = 0;
 	memset(r.msg, 'm', sizeof r.msg);
-	ok(sp_kunpacked_check(&r, &e) < 0 && strlen(e.msg) == sizeof r.msg - 1, "a message is ended");
+	ok(sp_kunpacked_check(&r, &e) < 0 && strlen(e.msg) == sizeof r.msg - 1,
+	   "a message is ended");
 	r.size = 1;
 	ok(sp_kunpacked_check(&r, &e) < 0 && strstr(e.msg, "nonsense"), "of another size");
 }

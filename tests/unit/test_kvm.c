@@ -24,7 +24,8 @@ static void write_cache(const char *text)
 {
 	int fd = open(CACHE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
-	ok(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "another cache: %.20s", text);
+	ok(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text),
+	   "another cache: %.20s", text);
 	close(fd);
 }
 

@@ -25,16 +25,20 @@ static void basics(const struct sp_roots *r)
 	ok(strstr(e.msg, "box") && strstr(e.msg, A), "and it says by whom");
 	ok(sp_name_find(r, "local", "box", id, &e) == 0, "find");
 	is_str(id, A, "what it means");
-	ok(sp_name_find(r, "other", "box", id, &e) < 0 && e.code == SP_ABSENT, "another owner: absent");
+	ok(sp_name_find(r, "other", "box", id, &e) < 0 && e.code == SP_ABSENT,
+	   "another owner: absent");
 	ok(sp_name_take(r, "other", "box", B, &e) == 0, "another owner may have it too");
-	ok(sp_name_move(r, "local", "box", B, &e) == 0 && sp_name_find(r, "local", "box", id, &e) == 0 &&
-		   strcmp(id, B) == 0,
+	ok(sp_name_move(r, "local", "box", B, &e) == 0 &&
+		   sp_name_find(r, "local", "box", id, &e) == 0 && strcmp(id, B) == 0,
 	   "move");
-	ok(sp_name_move(r, "local", "new", A, &e) == 0 && sp_name_find(r, "local", "new", id, &e) == 0,
+	ok(sp_name_move(r, "local", "new", A, &e) == 0 &&
+		   sp_name_find(r, "local", "new", id, &e) == 0,
 	   "moving what is not there takes it");
-	ok(sp_name_drop(r, "local", "box", A, &e) == 0 && sp_name_find(r, "local", "box", id, &e) == 0,
+	ok(sp_name_drop(r, "local", "box", A, &e) == 0 &&
+		   sp_name_find(r, "local", "box", id, &e) == 0,
 	   "drop by another id: it stays");
-	ok(sp_name_drop(r, "local", "box", B, &e) == 0 && sp_name_find(r, "local", "box", id, &e) < 0,
+	ok(sp_name_drop(r, "local", "box", B, &e) == 0 &&
+		   sp_name_find(r, "local", "box", id, &e) < 0,
 	   "drop");
 	ok(sp_name_drop_all(r, A, &e) == 0 && sp_name_find(r, "local", "new", id, &e) < 0 &&
 		   sp_name_find(r, "other", "box", id, &e) == 0,
@@ -43,8 +47,8 @@ static void basics(const struct sp_roots *r)
 
 static void operands(const struct sp_roots *r)
 {
-	static const char *const bad[] = { "", ".", "..", "../ops", "a/b", "-a", "Box", "a.b", ".lock",
-					   "a b", "x\n", "\xc3\xa9" };
+	static const char *const bad[] = { "",    ".",   "..",    "../ops", "a/b", "-a",
+					   "Box", "a.b", ".lock", "a b",    "x\n", "\xc3\xa9" };
 	char id[SP_ID_SIZE], longer[80];
 	struct sp_err e;
 	int wrong = 0;
@@ -72,7 +76,8 @@ static void operands(const struct sp_roots *r)
 	ok(sp_name_take(r, "local", longer, A, &e) < 0, "64 characters are too many");
 	longer[63] = '\0';
 	ok(sp_name_take(r, "local", longer, A, &e) == 0, "63 are not");
-	ok(sp_name_take(r, "local", A, B, &e) < 0 && e.code == SP_USAGE, "no name looks like an id");
+	ok(sp_name_take(r, "local", A, B, &e) < 0 && e.code == SP_USAGE,
+	   "no name looks like an id");
 }
 
 /* Of two that take the same name one gets it. */
@@ -127,7 +132,8 @@ static void killed(struct sp_roots *r)
 	if (rc < 0)
 		tap_skip("killed at each system call", "no ptrace here");
 	else
-		ok(!bad && strcmp(id, B) == 0, "killed at each of %d system calls: old or new", n - 2);
+		ok(!bad && strcmp(id, B) == 0, "killed at each of %d system calls: old or new",
+		   n - 2);
 }
 
 int main(void)

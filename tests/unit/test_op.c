@@ -11,7 +11,9 @@ static int begin(const struct sp_roots *r, const char *kind, const char *owner, 
 		 struct sp_err *e)
 {
 	sp_auto_json *req = json ? sp_json_parse(json, strlen(json), e) : NULL;
-	struct sp_op_req q = { .kind = kind, .owner = owner, .request = req, .request_id = request_id };
+	struct sp_op_req q = {
+		.kind = kind, .owner = owner, .request = req, .request_id = request_id
+	};
 	struct sp_op *op = NULL;
 	int rc = sp_op_begin(r, &q, &op, id, existing, e);
 
@@ -37,7 +39,8 @@ static void life(const struct sp_roots *r)
 	ok(op_open(r) == 1, "it is listed as open");
 	ok(sp_op_claim(op, &e) == 0 && sp_op_await_turn(op, NULL, &e) == 0, "claim, and our turn");
 	ok(sp_op_intend(op, "id", sp_json_new_string("x"), &e) == 0, "intend");
-	ok(sp_op_phase(op, "one", false, &e) == 0 && sp_op_phase(op, "two", true, &e) == 0, "phases");
+	ok(sp_op_phase(op, "one", false, &e) == 0 && sp_op_phase(op, "two", true, &e) == 0,
+	   "phases");
 	sp_json_free(&rec);
 	rec = sp_op_load(r, id, &e);
 	is_str(sp_json_str(sp_json_get(rec, "intent"), "id"), "x", "the intent is kept");
@@ -58,7 +61,8 @@ static void life(const struct sp_roots *r)
 	ok(roots_count(r, SP_DIR_QUEUE) == 0 && op_open(r) == 0, "nothing waits any more");
 	ok(!sp_op_load(r, "oaaaaaaaaaaaaaaaaaaaa", &e) && e.code == SP_ABSENT, "no such operation");
 	sp_json_free(&end);
-	ok(sp_op_wait(r, "oaaaaaaaaaaaaaaaaaaaa", 0, &end, &e) < 0 && e.code == SP_ABSENT, "to wait for");
+	ok(sp_op_wait(r, "oaaaaaaaaaaaaaaaaaaaa", 0, &end, &e) < 0 && e.code == SP_ABSENT,
+	   "to wait for");
 	ok(sp_op_wait(r, "../events", 0, &end, &e) < 0 && e.code == SP_ABSENT, "nor by a path");
 }
 
@@ -70,7 +74,9 @@ static void bad_requests(const struct sp_roots *r)
 	struct sp_err e;
 	int wrong = 0;
 	const char *twice[] = { BOX, BOX };
-	struct sp_op_req q = { .kind = "test", .owner = "local", .subjects = twice, .nsubjects = 2 };
+	struct sp_op_req q = {
+		.kind = "test", .owner = "local", .subjects = twice, .nsubjects = 2
+	};
 	struct sp_op *op;
 
 	for (size_t i = 0; i < SP_NELEM(ids); i++)
@@ -98,18 +104,23 @@ static void request_ids(const struct sp_roots *r)
 	struct sp_op_req q = { .kind = "create", .owner = "local", .request_id = "k1" };
 
 	ok(sp_op_seen(r, &q, b, &e) == 0, "not seen yet");
-	ok(begin(r, "create", "local", "{\"a\":1,\"b\":{\"c\":[1,2],\"d\":null}}", "k1", a, &existing,
-		 &e) == 0 && !existing,
+	ok(begin(r, "create", "local", "{\"a\":1,\"b\":{\"c\":[1,2],\"d\":null}}", "k1", a,
+		 &existing, &e) == 0 &&
+		   !existing,
 	   "a request id");
-	ok(begin(r, "create", "local", "{\"b\":{\"d\":null,\"c\":[1,2]},\"a\":1}", "k1", b, &existing,
-		 &e) == 0 && existing && strcmp(a, b) == 0,
+	ok(begin(r, "create", "local", "{\"b\":{\"d\":null,\"c\":[1,2]},\"a\":1}", "k1", b,
+		 &existing, &e) == 0 &&
+		   existing && strcmp(a, b) == 0,
 	   "again, keys in another order: the same operation");
-	ok(begin(r, "create", "local", "{\"a\":1,\"b\":{\"c\":[2,1],\"d\":null}}", "k1", b, &existing,
-		 &e) < 0 && e.code == SP_CONFLICT,
+	ok(begin(r, "create", "local", "{\"a\":1,\"b\":{\"c\":[2,1],\"d\":null}}", "k1", b,
+		 &existing, &e) < 0 &&
+		   e.code == SP_CONFLICT,
 	   "another request: conflict");
-	ok(begin(r, "create", "local", "{\"a\":1}", "k1", b, &existing, &e) < 0, "a part of it too");
-	ok(begin(r, "pause", "local", "{\"a\":1,\"b\":{\"c\":[1,2],\"d\":null}}", "k1", b, &existing,
-		 &e) < 0 && e.code == SP_CONFLICT,
+	ok(begin(r, "create", "local", "{\"a\":1}", "k1", b, &existing, &e) < 0,
+	   "a part of it too");
+	ok(begin(r, "pause", "local", "{\"a\":1,\"b\":{\"c\":[1,2],\"d\":null}}", "k1", b,
+		 &existing, &e) < 0 &&
+		   e.code == SP_CONFLICT,
 	   "another kind: conflict");
 	ok(sp_op_seen(r, &q, b, &e) < 0 && e.code == SP_CONFLICT, "seen says so too");
 	ok(begin(r, "create", "other", "{}", "k1", b, &existing, &e) == 0 && !existing,
@@ -314,7 +325,8 @@ static void adoption(const struct sp_roots *r)
 	ok(sp_op_end(op, NULL, &e) == 0, "which ends it");
 	sp_op_free(&op);
 	ok(sp_op_adopt(r, c.id, &op, &e) == 0 && !op, "ended meanwhile: nothing to adopt");
-	ok(sp_op_adopt(r, "oaaaaaaaaaaaaaaaaaaaa", &op, &e) < 0 && e.code == SP_ABSENT, "none such");
+	ok(sp_op_adopt(r, "oaaaaaaaaaaaaaaaaaaaa", &op, &e) < 0 && e.code == SP_ABSENT,
+	   "none such");
 
 	/* Begun by a process that died before its worker claimed it. */
 	c = op_child(r, BOX, op_hold);
@@ -350,7 +362,8 @@ static void late_claim(const struct sp_roots *r)
 	if (sp_fd_read(up[0], id, sizeof id) != sizeof id)
 		abort();
 	wait(&status);
-	ok(sp_op_adopt(r, id, &mine, &e) == 0 && mine, "a beginner that died is followed by a repairer");
+	ok(sp_op_adopt(r, id, &mine, &e) == 0 && mine,
+	   "a beginner that died is followed by a repairer");
 	ok(write(go[1], "", 1) == 1 && read(up[0], &verdict, 1) == 1 && verdict == 'c',
 	   "and its late worker may not claim");
 	ok(sp_op_end(mine, NULL, &e) == 0, "the repairer ends it");

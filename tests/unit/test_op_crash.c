@@ -112,8 +112,8 @@ static int promises(const char *told, ssize_t n, const struct all *before, const
 {
 	bool begun = memchr(told, 'b', (size_t)n), intent = memchr(told, 'i', (size_t)n),
 	     end = memchr(told, 'e', (size_t)n);
-	int new_ops = now->running + now->failed + now->succeeded - before->running - before->failed -
-		      before->succeeded;
+	int new_ops = now->running + now->failed + now->succeeded - before->running -
+		      before->failed - before->succeeded;
 
 	if (now->running || now->damaged || new_ops > 2 || new_ops < 1 + begun)
 		return 1; /* it, and the next writer */
@@ -149,8 +149,9 @@ static void killed_anywhere(struct sp_roots *r)
 		bad += next_writer(r) || sweep(r) || roots_count(r, SP_DIR_QUEUE) != 0;
 		now = count_ops(r);
 		if (promises(told, got, &before, &now)) {
-			printf("# at %d: told %.*s, %d running %d failed %d succeeded %d damaged\n", n,
-			       (int)got, told, now.running, now.failed, now.succeeded, now.damaged);
+			printf("# at %d: told %.*s, %d running %d failed %d succeeded %d damaged\n",
+			       n, (int)got, told, now.running, now.failed, now.succeeded,
+			       now.damaged);
 			bad++;
 		}
 	}
@@ -178,7 +179,8 @@ static void killed_with_request(struct sp_roots *r)
 		op = op_begin(r, BOX, w.key, id);
 		if (op) { /* it never was */
 			runs++;
-			bad += sp_op_await_turn(op, op_repair, &e) < 0 || sp_op_end(op, NULL, &e) < 0;
+			bad += sp_op_await_turn(op, op_repair, &e) < 0 ||
+			       sp_op_end(op, NULL, &e) < 0;
 			sp_op_free(&op);
 		} else {
 			bad += op_repair(r, id, &e) != 0;
@@ -192,7 +194,8 @@ static void killed_with_request(struct sp_roots *r)
 	if (rc < 0)
 		tap_skip("one request id", "no ptrace here");
 	else
-		ok(!bad && runs > 5 && runs < n, "one request id through each death: one operation");
+		ok(!bad && runs > 5 && runs < n,
+		   "one request id through each death: one operation");
 	ok(sweep(r) == 0 && roots_count(r, SP_DIR_QUEUE) == 0, "nothing is left in the queue");
 }
 
@@ -243,7 +246,8 @@ static void at_a_phase(struct sp_roots *r)
 	}
 	waitpid(pid, &status, 0);
 	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "SPACE_CRASH_AT kills at its phase");
-	ok(op_open(r) == 1 && next_writer(r) == 0 && op_open(r) == 0, "and the next writer repairs");
+	ok(op_open(r) == 1 && next_writer(r) == 0 && op_open(r) == 0,
+	   "and the next writer repairs");
 	pid = fork();
 	if (pid == 0) {
 		setenv("SPACE_CRASH_AT", "test.on", 1);
@@ -315,7 +319,8 @@ static void power(struct sp_roots *r)
 	is_str(got.p, want.p, "in their order");
 	sp_str_free(&got);
 	ok(roots_count(r, SP_DIR_QUEUE) == 6, "with tickets and owners as before");
-	ok(!op_begin(r, NULL, REQUEST, id) && strcmp(id, before) == 0, "the request id is known still");
+	ok(!op_begin(r, NULL, REQUEST, id) && strcmp(id, before) == 0,
+	   "the request id is known still");
 	op = op_begin(r, BOX, NULL, id);
 	ok(sp_json_i64(sp_op_record(op), "seq", 0) > (int64_t)seq, "numbers go on");
 	ok(sp_op_await_turn(op, op_repair, &e) == 0, "the next writer repairs those of its box");

@@ -59,13 +59,19 @@ static int converse(const char *const *say, struct sp_qmp *q, struct sp_err *e)
 
 int main(void)
 {
-	static const char *const good[] = { GREETING, "{\"return\": {}}\r\n", "{\"event\":\"STOP\"}\r\n{\"return\": {}}\r\n", NULL };
-	static const char *const refuses[] = { GREETING, "{\"return\": {}}\n", "{\"error\": {\"desc\": \"not now\"}}\n", NULL };
+	static const char *const good[] = { GREETING, "{\"return\": {}}\r\n",
+					    "{\"event\":\"STOP\"}\r\n{\"return\": {}}\r\n", NULL };
+	static const char *const refuses[] = { GREETING, "{\"return\": {}}\n",
+					       "{\"error\": {\"desc\": \"not now\"}}\n", NULL };
 	static const char *const no_greeting[] = { "{\"hello\": 1}\n", NULL };
 	static const char *const garbage[] = { GREETING, "}}}}\n", NULL };
 	static const char *const number[] = { GREETING, "17\n", NULL };
-	static const char *const stalls[] = { GREETING, "{\"return\": {}}\n", "{\"event\":\"X\"}\n", NULL };
-	static const char *const disk[] = { GREETING, "{\"return\": {}}\n", "{\"event\":\"BLOCK_IO_ERROR\"}\n{\"event\":\"STOP\"}\n{\"return\": {}}\n", NULL };
+	static const char *const stalls[] = { GREETING, "{\"return\": {}}\n", "{\"event\":\"X\"}\n",
+					      NULL };
+	static const char *const disk[] = {
+		GREETING, "{\"return\": {}}\n",
+		"{\"event\":\"BLOCK_IO_ERROR\"}\n{\"event\":\"STOP\"}\n{\"return\": {}}\n", NULL
+	};
 	const char *flood[] = { NULL, NULL };
 	char *line = malloc(SP_QMP_LINE + 4096);
 	struct sp_err e = { .code = SP_OK };
@@ -74,7 +80,8 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	ok(converse(good, &q, &e) == 0, "a VMM that speaks well (%s)", e.msg);
 	ok(q.told == SP_VM_PAUSED, "its event is noted");
-	ok(converse(disk, &q, &e) == 0 && q.told == SP_VM_STOPPED_IO, "a full disk is told from a stop");
+	ok(converse(disk, &q, &e) == 0 && q.told == SP_VM_STOPPED_IO,
+	   "a full disk is told from a stop");
 	ok(converse(refuses, &q, &e) < 0 && e.code == SP_FAIL && strstr(e.msg, "not now"),
 	   "a refusal brings its reason: %s", e.msg);
 	ok(!q.ended, "and the conversation goes on");

@@ -77,7 +77,8 @@ static void check_scan(struct sp_ram *ram, bool no_scan, struct sp_ram_pages *pa
 	a = (const struct sp_ram_area *)(const void *)pages->list.p;
 	ok(pages->list.len == 3 * sizeof *a, "%s: in three runs", how);
 	ok(a[0].off == 3 * SP_PAGE && a[0].len == 3 * SP_PAGE, "%s: pages 3 to 5", how);
-	ok(a[1].off == 100 * SP_PAGE && a[2].off == SIZE - SP_PAGE, "%s: page 100 and the last", how);
+	ok(a[1].off == 100 * SP_PAGE && a[2].off == SIZE - SP_PAGE, "%s: page 100 and the last",
+	   how);
 }
 
 static void check_store(const struct sp_ram *ram, const struct sp_ram_pages *pages, int base)

@@ -44,7 +44,8 @@ static void files(int dir)
 	ok(sp_json_i64(got, "format", 0) == SP_FORMAT, "the format was put in");
 	sp_json_free(&got);
 	sp_json_put_str(rec, "id", "y");
-	ok(sp_record_save(dir, "a", rec, &e) == 0 && tmp_count(dir) == 1, "replace, nothing beside it");
+	ok(sp_record_save(dir, "a", rec, &e) == 0 && tmp_count(dir) == 1,
+	   "replace, nothing beside it");
 	got = sp_record_load(dir, "a", &e);
 	is_str(sp_json_str(got, "id"), "y", "load again");
 	sp_json_free(&got);
@@ -56,7 +57,8 @@ static void files(int dir)
 	ok(got, "load by path");
 	sp_json_free(&got);
 	ok(!sp_record_load(sub, "../a", &e), "no way out of the folder");
-	ok(symlinkat("a", dir, "link") == 0 && !sp_record_load(dir, "link", &e), "no link is followed");
+	ok(symlinkat("a", dir, "link") == 0 && !sp_record_load(dir, "link", &e),
+	   "no link is followed");
 }
 
 static void large(int dir)

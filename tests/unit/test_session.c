@@ -382,7 +382,8 @@ static void test_pause(void)
 	gate = open(world_path(&w, "guest/gate"), O_WRONLY);
 	assert(write(gate, "go\n", 3) == 3);
 	close(gate);
-	is_str(slurp(c.out), "100000\nend\n", "input that ended before the pause ends after it too");
+	is_str(slurp(c.out), "100000\nend\n",
+	       "input that ended before the pause ends after it too");
 	finish(&c);
 }
 
@@ -463,7 +464,8 @@ static void test_ends(void)
 
 static void test_tty(void)
 {
-	struct sp_exec x = sh("stty size; read l; echo got $l; stty -echo; read l; stty size; read l");
+	struct sp_exec x =
+		sh("stty size; read l; echo got $l; stty -echo; read l; stty size; read l");
 	struct winsize size = { .ws_row = 33, .ws_col = 101 };
 	struct termios before = { 0 }, raw = { 0 }, after = { 0 };
 	struct client c;

@@ -40,7 +40,8 @@ static void making(void)
 	st = stat_of("store.img");
 	ok(st.st_size == 256 << 20 && st.st_blocks * 512 >= st.st_size, "allocated, not sparse");
 	ok((st.st_mode & 077) == 0 && (stat_of("").st_mode & 077) == 0 &&
-		   (stat_of("store").st_mode & 077) == 0 && (stat_of("store.id").st_mode & 077) == 0,
+		   (stat_of("store").st_mode & 077) == 0 &&
+		   (stat_of("store.id").st_mode & 077) == 0,
 	   "all of it private");
 	ok(sp_fs_exists(r.store, SP_DIR_OPS) && sp_fs_exists(r.store, SP_DIR_WARM) &&
 		   sp_fs_exists(r.store, "format"),
@@ -70,7 +71,8 @@ static void again(void)
 	sp_roots_close(&hold);
 	ok(rig_down() == 0 && rig_mounts() == 0 && rig_loops() == 0, "taken down, nothing left");
 	ok(rig_down() == 0, "again: fine");
-	ok(rig_open(&r, false, &e) == 0 && sp_fs_exists(r.store, "kept"), "as after a reboot: mounted");
+	ok(rig_open(&r, false, &e) == 0 && sp_fs_exists(r.store, "kept"),
+	   "as after a reboot: mounted");
 	ok(rig_mounts() == 1 && rig_loops() == 1, "once");
 	sp_roots_close(&r);
 }
@@ -158,7 +160,8 @@ static void growth(void)
 	sp_auto_fd img = -1;
 	int64_t before, room;
 
-	ok(rig_open(&r, true, &e) == 0 && store_free(&r) < SP_STORE_RESERVE, "a store below its reserve");
+	ok(rig_open(&r, true, &e) == 0 && store_free(&r) < SP_STORE_RESERVE,
+	   "a store below its reserve");
 	if (!ok(sp_store_need(&r, 0, &e) == 0, "grows"))
 		printf("# %s\n", e.msg);
 	ok(store_free(&r) >= SP_STORE_RESERVE, "until the reserve is there");
@@ -169,7 +172,8 @@ static void growth(void)
 		   store_free(&r) >= SP_STORE_RESERVE + (100 << 20) &&
 		   stat_of("store.img").st_blocks * 512 >= stat_of("store.img").st_size,
 	   "for more, too; never sparse");
-	ok(sp_store_need(&r, -1, &e) < 0 && sp_store_need(&r, INT64_MAX, &e) < 0 && e.code == SP_USAGE,
+	ok(sp_store_need(&r, -1, &e) < 0 && sp_store_need(&r, INT64_MAX, &e) < 0 &&
+		   e.code == SP_USAGE,
 	   "absurd sizes");
 	ok(sp_store_need(&r, INT64_MAX / 8, &e) < 0 && e.code == SP_BUSY && strstr(e.msg, "free"),
 	   "more than the disk has");
@@ -209,7 +213,8 @@ static void full_host(void)
 	}
 	rig_place("/ext4");
 	setenv("SPACE_STORE_SIZE", "550M", 1);
-	ok(rig_open(&r, true, &e) == SP_BUSY && strstr(e.msg, "550 MiB") && strstr(e.msg, "MiB free"),
+	ok(rig_open(&r, true, &e) == SP_BUSY && strstr(e.msg, "550 MiB") &&
+		   strstr(e.msg, "MiB free"),
 	   "a store that would fill its host is refused");
 	printf("# %s\n", e.msg);
 	ok(!stat_of("store.img").st_mode && rig_loops() == 1, "and nothing of it stays");
@@ -246,7 +251,8 @@ static void on_btrfs(void)
 	ok(sp_vol_is_subvolume(dir, "store") && !sp_fs_exists(dir, "store.img") &&
 		   rig_mounts() == 0 && rig_loops() == 1,
 	   "as a subvolume: no image, no mount");
-	ok(sp_fs_exists(r.store, SP_DIR_OPS) && sp_fs_exists(r.store, "format"), "with its folders");
+	ok(sp_fs_exists(r.store, SP_DIR_OPS) && sp_fs_exists(r.store, "format"),
+	   "with its folders");
 	ok(sp_store_need(&r, 1LL << 40, &e) < 0 && e.code == SP_BUSY, "no room: busy");
 	sp_roots_close(&r);
 	ok(rig_open(&r, false, &e) == 0, "found again");
@@ -275,7 +281,8 @@ static int other_namespace(void)
 	    mount("proc", "/proc", "proc", 0, NULL) < 0)
 		return 10;
 	if (fork() == 0) {
-		if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		if (unshare(CLONE_NEWNS) < 0 ||
+		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 			_exit(20);
 		if (rig_open(&r, true, &e) != 0 ||
 		    sp_fs_replace(r.store, "there", "x", 1, 0600, &e) < 0) {
@@ -294,7 +301,8 @@ static int other_namespace(void)
 		return 12;
 	sp_roots_close(&r);
 	if (fork() == 0) {
-		if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		if (unshare(CLONE_NEWNS) < 0 ||
+		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 			_exit(30);
 		umount("/proc"); /* ours; the one below is of another pid namespace */
 		if (mount("proc", "/proc", "proc", 0, NULL) < 0)

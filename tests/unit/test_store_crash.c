@@ -133,7 +133,8 @@ static void growing(void)
 	int n, step = step_of(8), rc = 1, bad = 0;
 
 	for (n = 1; rc == 1 && n < 2000; n += step) {
-		if (rig_down() != 0 || sp_fs_remove_tree(AT_FDCWD, rig_state, &e) < 0 || keep("kept"))
+		if (rig_down() != 0 || sp_fs_remove_tree(AT_FDCWD, rig_state, &e) < 0 ||
+		    keep("kept"))
 			bad++;
 		rc = kill_at(n, need_it, NULL);
 		bad += next_tool(n, "kept");

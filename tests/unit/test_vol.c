@@ -49,7 +49,8 @@ static void subvolumes(int top)
 	sp_fd_close(&a);
 	a = sp_fs_open_dir(top, "c", &e);
 	ok(put(a, "more", 4096) < 0, "it cannot");
-	ok(sp_vol_set_read_only(top, "b", true, &e) == 0 && put(b, "third", 4096) < 0, "set read-only");
+	ok(sp_vol_set_read_only(top, "b", true, &e) == 0 && put(b, "third", 4096) < 0,
+	   "set read-only");
 	ok(sp_vol_snapshot(top, "none", top, "d", false, &e) < 0 && e.code == SP_ABSENT, "of none");
 	ok(sp_vol_delete(top, "none", &e) == 0, "deleting none is fine");
 	ok(sp_vol_delete(top, "b", &e) == 0 && !sp_fs_exists(top, "b"), "delete a read-only one");
@@ -139,7 +140,8 @@ static void sweeping(const struct sp_roots *r)
 	char id[SP_ID_SIZE];
 	struct sp_op *op = op_begin(r, BOX, NULL, id);
 
-	ok(sp_op_intend(op, "checkpoint", sp_json_new_string(MINE), &e) == 0, "an operation intends");
+	ok(sp_op_intend(op, "checkpoint", sp_json_new_string(MINE), &e) == 0,
+	   "an operation intends");
 	ok(sp_vol_create(all, ".new-" OLD, &e) == 0 && sp_vol_create(all, ".new-" MINE, &e) == 0,
 	   "two half-made checkpoints");
 	ok(sp_vol_create(all, ".trash-x", &e) == 0 &&
@@ -158,7 +160,8 @@ static void sweeping(const struct sp_roots *r)
 	ok(sweep(r) == 0, "sweep");
 	ok(!sp_fs_exists(all, ".new-" OLD) && sp_fs_exists(all, ".new-" MINE),
 	   "what an open operation speaks of stays");
-	ok(!sp_fs_exists(all, ".trash-x") && !sp_fs_exists(box, ".trash-y"), "the trash is emptied");
+	ok(!sp_fs_exists(all, ".trash-x") && !sp_fs_exists(box, ".trash-y"),
+	   "the trash is emptied");
 	ok(!sp_fs_exists(box, ".tmp-old") && sp_fs_exists(box, ".tmp-young") &&
 		   sp_fs_exists(box, ".tmp-held"),
 	   "old temporary files go; young ones and open ones stay");
