@@ -73,37 +73,38 @@ static int repair(const struct sp_roots *r, const char *op, struct sp_err *e)
 	return rc < 0 ? -1 : 1;
 }
 
-int sp_repair(const struct sp_roots *r, const char *op, struct sp_err *e)
+/* A worker that died may have left things under hidden names, too. */
+static int sweep(const struct sp_roots *r, struct sp_err *e)
 {
-	return repair(r, op, e) < 0 ? -1 : 0;
+	sp_auto_fd lock = sp_root_lock(r, e);
+
+	return lock < 0 ? -1 : sp_store_sweep(r, e);
 }
 
-struct sweep {
-	int repaired;
-};
+int sp_repair(const struct sp_roots *r, const char *op, struct sp_err *e)
+{
+	int rc = repair(r, op, e);
+
+	return rc > 0 ? sweep(r, e) : rc;
+}
 
 static int repair_one(const struct sp_roots *r, const char *op, void *arg)
 {
-	struct sweep *s = arg;
+	int *repaired = arg;
 	struct sp_err e;
 	int rc = repair(r, op, &e);
 
 	if (rc < 0)
 		sp_log(SP_LOG_WARN, "repair of %s: %s", op, e.msg);
-	s->repaired += rc > 0;
+	*repaired += rc > 0;
 	return 0;
 }
 
 int sp_repair_all(const struct sp_roots *r, struct sp_err *e)
 {
-	struct sweep s = { 0 };
-	sp_auto_fd lock = -1;
+	int repaired = 0;
 
-	if (sp_op_each_open(r, repair_one, &s, e) < 0)
+	if (sp_op_each_open(r, repair_one, &repaired, e) < 0)
 		return -1;
-	if (!s.repaired)
-		return 0;
-	/* A worker that died may have left things under hidden names, too. */
-	lock = sp_root_lock(r, e);
-	return lock < 0 ? -1 : sp_store_sweep(r, e);
+	return repaired ? sweep(r, e) : 0;
 }
