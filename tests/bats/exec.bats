@@ -205,8 +205,9 @@ setup() { cd "$BATS_TEST_TMPDIR" || return 1; }
 		[ ! -e /tmp/go ] || { echo after; exit 3; }; done')
 	# Not by a signal that it would pass on.
 	space-attach "$id" "$p" >out 3>&- &
+	pid=$!
 	wait_file out before
-	kill -KILL $!
+	kill -KILL $pid
 	kid=$(space-branch -w "$id")
 	space-exec "$kid" touch /tmp/go
 	run -3 space-attach "$kid" "$p"
