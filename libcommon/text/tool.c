@@ -98,6 +98,7 @@ static int one(struct each *x, const char *operand)
 	}
 	if (x->fn(operand, x->arg, &e) < 0)
 		note(x, operand, &e);
+	fflush(stdout); /* the next program of a pipe can begin; an error stays for sp_finish */
 	return 0;
 }
 

@@ -103,7 +103,7 @@ static void numbers(void)
 {
 	static const char text[] =
 		"{\"max\":\"9223372036854775807\",\"min\":\"-9223372036854775808\",\"over\":"
-		"\"9223372036854775808\",\"n\":9007199254740991,\"frac\":1.5,\"huge\":1e300,"
+		"\"9223372036854775808\",\"n\":9007199254740991,\"frac\":1.5,\"huge\":1e300,\"beyond\":9007199254740994,"
 		"\"text\":\"12x\",\"none\":\"\",\"plus\":\"+1\",\"space\":\" 1\",\"t\":true}";
 	struct sp_err e;
 	sp_auto_json *j = sp_json_parse(text, sizeof text - 1, &e);
@@ -112,7 +112,9 @@ static void numbers(void)
 	   "64 bits");
 	ok(sp_json_i64(j, "over", 7) == 7, "one more is not a number");
 	ok(sp_json_i64(j, "n", 7) == 9007199254740991, "a number");
-	ok(sp_json_i64(j, "frac", 7) == 7 && sp_json_i64(j, "huge", 7) == 7, "no whole number");
+	ok(sp_json_i64(j, "frac", 7) == 7 && sp_json_i64(j, "huge", 7) == 7 &&
+		   sp_json_i64(j, "beyond", 7) == 7,
+	   "no whole number that a double holds for sure");
 	ok(sp_json_i64(j, "text", 7) == 7 && sp_json_i64(j, "none", 7) == 7 &&
 		   sp_json_i64(j, "plus", 7) == 7 && sp_json_i64(j, "space", 7) == 7 &&
 		   sp_json_i64(j, "t", 7) == 7 && sp_json_i64(j, "absent", 7) == 7,
