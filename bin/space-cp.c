@@ -65,7 +65,7 @@ static int copy(struct sp_copy *c, struct sp_err *e)
 {
 	sp_auto_api *api = NULL;
 	sp_auto_guest *g = NULL;
-	char box[SP_NAME_SIZE], other[SP_NAME_SIZE];
+	char box[SP_NAME_SIZE] = "", other[SP_NAME_SIZE] = "";
 	bool out = sp_copy_operand(c->from, box, &c->from) == 1;
 
 	if (sp_copy_operand(c->to, out ? other : box, &c->to) == out)

@@ -42,8 +42,7 @@ static int exec_monitor(void *arg)
 
 static int start_here(const struct sp_roots *r, int *report, struct sp_err *e)
 {
-	struct launch *l = sp_xcalloc(1, sizeof *l);
-	sp_auto_free struct launch *held = l;
+	sp_auto_free struct launch *l = sp_xcalloc(1, sizeof *l);
 	int p[2], rc;
 
 	if (sp_proc_helper("space-monitor", l->path, sizeof l->path, e) < 0)

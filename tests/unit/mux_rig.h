@@ -47,7 +47,7 @@ __attribute__((unused)) static void rig_settle(struct rig *r)
 		if (poll(&p, 1, 0) == 0)
 			return;
 	}
-	assert(!"the mux comes to rest");
+	assert(false && "the mux comes to rest");
 }
 
 __attribute__((unused)) static void rig_begin(struct rig *r)

@@ -75,7 +75,6 @@ __attribute__((unused)) static int rig_mounts(void)
 static inline int rig_loop_one(int dirfd, const char *name, void *arg)
 {
 	char path[300];
-	sp_auto_fd fd = -1;
 
 	(void)dirfd;
 	snprintf(path, sizeof path, "/sys/block/%.32s/loop/backing_file", name);
