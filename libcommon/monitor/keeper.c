@@ -91,7 +91,7 @@ int sp_keeper_send(struct sp_keeper *k, const struct sp_half_msg *q, int fd, int
 		   uint64_t *answer, struct sp_err *e)
 {
 	int64_t until = sp_clock_mono() + (int64_t)ms * 1000000;
-	struct sp_half_msg m;
+	struct sp_half_msg m = { 0 };
 	int rc;
 
 	if (sp_sock_send(k->half, q, sizeof *q, &fd, fd >= 0 ? 1 : 0) < 0)
