@@ -45,7 +45,7 @@ DEPS_BUILD := build-essential pkg-config musl-tools linux-libc-dev libcurl4-open
 	busybox-static ca-certificates
 DEPS_TEST := bats bats-assert bats-support bats-file docker-registry skopeo umoci mandoc clang \
 	clang-tidy clang-format libclang-rt-14-dev cppcheck shellcheck gcovr python3 zsh fish \
-	bash-completion git zstd
+	bash-completion git zstd systemd
 # Targets that install packages before anything is built.
 DEPS_FIRST := $(if $(filter check,$(MAKECMDGOALS)),deps)$(if $(filter demo,$(MAKECMDGOALS)),deps-build)
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "monitor/keeper.h"
 #include "sys/fd.h"
@@ -41,6 +42,7 @@ int main(void)
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_PDEATHSIG, 0); /* some launchers set one */
 	sp_fd_cloexec(SPEC_FD, 1);
 	rc = start(&k, &rep, &e);
 	if (rc < 0) {
