@@ -214,6 +214,8 @@ static int one_entry(struct sp_layers *l, struct sp_tarball *t, struct archive_e
 		rc = put_item(l, t, &it, e);
 	sp_str_free(&it.acl);
 	sp_str_free(&it.default_acl);
+	if (rc < 0 && !strchr(e->msg, '\'')) /* it names nothing yet */
+		return sp_wrap(e, "entry '%.150s'", it.path);
 	return rc < 0 ? -1 : 0;
 }
 
