@@ -50,6 +50,9 @@ int sp_pump_lost(struct sp_pump *p, struct sp_err *e)
 {
 	sp_tty_restore();
 	sp_conn_close(&p->conn);
+	/* A cut between our request and its answer: the process may have been begun. */
+	if (p->phase == SP_PUMP_OPENING)
+		p->attach = true;
 	p->phase = SP_PUMP_WAITING;
 	if (p->x->lost)
 		p->x->lost(p->x->lost_arg);

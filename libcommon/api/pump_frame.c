@@ -88,6 +88,7 @@ static int on_error(struct sp_pump *p, const struct sp_g_header *h, const unsign
 	sp_conn_error(h, data, e);
 	if (e->code == SP_ABSENT && p->attach && !p->x->attach && !p->begun) {
 		p->attach = false;
+		p->phase = SP_PUMP_WAITING;
 		return sp_pump_lost(p, e);
 	}
 	if (e->code == SP_ABSENT && p->begun)

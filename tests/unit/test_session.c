@@ -418,6 +418,62 @@ static void test_pauses(void)
 	ok(exited(&r, 0), "and its end");
 }
 
+/* Reads one whole frame of a client. */
+static size_t take_frame(int fd, unsigned char *mem, size_t n)
+{
+	size_t len;
+
+	assert(sp_fd_read(fd, mem, SP_G_HEADER) == SP_G_HEADER);
+	len = mem[0] | (size_t)mem[1] << 8 | (size_t)mem[2] << 16;
+	assert(len <= n - SP_G_HEADER);
+	assert(sp_fd_read(fd, mem + SP_G_HEADER, len) == (ssize_t)len);
+	return SP_G_HEADER + len;
+}
+
+/* The machine is paused between the request for a process and its answer. Whether the process was
+ * begun or not, it runs once, and its client has its output. */
+static void test_cut_request(bool begun)
+{
+	struct sp_exec x = sh("echo once; exit 3");
+	unsigned char mem[4096];
+	struct sp_err e;
+	struct client c;
+	struct result r;
+	int dir, sock, fd;
+	size_t n;
+
+	world_pause(&w, "paused");
+	dir = sp_fs_open_dir(w.api.roots.run, WORLD_ID, &e);
+	sock = sp_sock_listen(dir, "guest", SOCK_STREAM, 0600, &e);
+	assert(sock >= 0);
+	world_state(&w, "running", NULL);
+	c = client(&x);
+	fd = accept(sock, NULL, NULL);
+	n = take_frame(fd, mem, sizeof mem);
+	world_ticket(&w, true);
+	kill(c.pid, SIGSTOP);
+	close(sock);
+	close(fd);
+	world_start(&w);
+	if (begun) {
+		unsigned char answer[SP_G_HEADER];
+
+		fd = sp_sock_connect(dir, "guest", SOCK_STREAM, &e);
+		assert(fd >= 0 && sp_fd_write(fd, mem, n) == 0);
+		assert(sp_fd_read(fd, answer, sizeof answer) == sizeof answer);
+		assert(answer[4] == SP_G_OPENED);
+		close(fd);
+	}
+	close(dir);
+	world_state(&w, "running", NULL);
+	world_ticket(&w, false);
+	kill(c.pid, SIGCONT);
+	is_str(slurp(c.out), "once\n", "a request cut off, the process %s: it runs once",
+	       begun ? "begun" : "not begun");
+	r = finish(&c);
+	ok(exited(&r, 3), "and its code comes");
+}
+
 static void test_ends(void)
 {
 	struct sp_exec x = sh("echo one; sleep 100");
@@ -526,6 +582,8 @@ int main(void)
 	test_ends();
 	test_pause();
 	test_pauses();
+	test_cut_request(false);
+	test_cut_request(true);
 	world_end(&w);
 	return tap_done();
 }
