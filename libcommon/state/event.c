@@ -52,8 +52,8 @@ static int epoch_of(const char *name)
 }
 
 struct range {
-	int from;        /* looked for: the first at or after this */
-	int next, last;  /* -1: none */
+	int from;       /* looked for: the first at or after this */
+	int next, last; /* -1: none */
 };
 
 static int range_entry(int store, const char *name, void *arg)
@@ -199,7 +199,7 @@ struct reader {
 	void *arg;
 	int epoch; /* being read, or the first to look for */
 	int64_t at;
-	int fd; /* of epoch's file, or -1 */
+	int fd;             /* of epoch's file, or -1 */
 	struct sp_str part; /* a line whose end has not come yet */
 };
 

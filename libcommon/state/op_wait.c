@@ -113,9 +113,9 @@ static int look_ahead(int queue, const char *name, void *arg)
 /* The state of the operation ahead. */
 enum look {
 	LOOK_ERROR = -1,
-	LOOK_LEFT,   /* nothing but its ticket is left */
-	LOOK_DEAD,   /* unfinished, its worker dead */
-	LOOK_ALIVE,  /* *pidfd is its worker */
+	LOOK_LEFT,  /* nothing but its ticket is left */
+	LOOK_DEAD,  /* unfinished, its worker dead */
+	LOOK_ALIVE, /* *pidfd is its worker */
 };
 
 static enum look look_at(const struct sp_roots *r, const char *id, int *pidfd,

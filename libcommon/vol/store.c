@@ -91,8 +91,8 @@ static int check_format(int store, struct sp_err *e)
 
 int sp_store_look(const struct sp_place *p, int *out, struct sp_err *e)
 {
-	sp_auto_fd fd = openat(p->dir, SP_STORE_DIR,
-			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	sp_auto_fd fd =
+		openat(p->dir, SP_STORE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	char mine[SP_UUID_SIZE], outer[SP_UUID_SIZE];
 	struct stat st;
 	int rc;
@@ -215,8 +215,8 @@ static int detach(const struct sp_place *p, struct sp_err *e)
 /* Whether it is whole, or of a format that we read, does not matter here. 1 mounted, 0 not. */
 static int is_mounted(const struct sp_place *p, struct sp_err *e)
 {
-	sp_auto_fd fd = openat(p->dir, SP_STORE_DIR,
-			       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	sp_auto_fd fd =
+		openat(p->dir, SP_STORE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat in, out;
 
 	if (fd < 0 && errno == ENOENT)

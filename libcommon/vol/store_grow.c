@@ -162,7 +162,7 @@ static int grow(const struct growth *g, int64_t need, struct sp_room *room, stru
 /* The file system counts a growth less what it keeps for metadata, so one may not be enough. */
 static int grow_until(const struct growth *g, struct sp_err *e)
 {
-	struct sp_room room;
+	struct sp_room room = { 0 };
 	char dev[32];
 	int64_t free = 0;
 	int i, rc = sp_loop_find(g->img, dev, e);

@@ -27,7 +27,7 @@
 static int populate(int store, struct sp_err *e)
 {
 	static const char *const dirs[] = { SP_DIR_CHECKPOINTS, SP_DIR_SANDBOXES, SP_DIR_KERNELS,
-					    SP_DIR_NAMES,	SP_DIR_OPS,	  SP_DIR_QUEUE,
+					    SP_DIR_NAMES,       SP_DIR_OPS,       SP_DIR_QUEUE,
 					    SP_DIR_WARM };
 	size_t i;
 
@@ -84,7 +84,7 @@ static int first_size(int64_t *size, struct sp_err *e)
 
 static int has_room(const struct sp_place *p, int64_t size, struct sp_err *e)
 {
-	struct sp_room room;
+	struct sp_room room = { 0 };
 	char need[16], have[16], kept[16];
 
 	if (sp_room_get(p->dir, &room, e) < 0)
@@ -128,8 +128,8 @@ static int run_mkfs(const char *file, const char *uuid, struct sp_err *e)
 			prog = places[i];
 			break;
 		}
-	const char *const argv[] = { prog, "-q",     "-f", "-K",     "-L", "space", "-U", uuid,
-				     "-m", "single", "-d", "single", file, NULL };
+	const char *const argv[] = { prog, "-q", "-f",     "-K", "-L",     "space", "-U",
+				     uuid, "-m", "single", "-d", "single", file,    NULL };
 
 	if (sp_proc_run(argv, -1, NULL, e) < 0)
 		return e->code == SP_HOST ? sp_wrap(e, "btrfs-progs is needed") : -1;
@@ -320,8 +320,8 @@ static int sweep_new(int dir, const char *name, void *arg)
 	if (strncmp(name, SP_FS_NEW, strlen(SP_FS_NEW)) != 0 &&
 	    strncmp(name, SP_FS_TMP, strlen(SP_FS_TMP)) != 0)
 		return 0;
-	return sp_vol_is_subvolume(dir, name) ? sp_vol_delete(dir, name, e) :
-						sp_fs_unlink(dir, name, e);
+	return sp_vol_is_subvolume(dir, name) ? sp_vol_delete(dir, name, e)
+					      : sp_fs_unlink(dir, name, e);
 }
 
 int sp_store_make(const struct sp_place *p, bool create, int *fd, struct sp_err *e)

@@ -92,7 +92,9 @@ static int act_here(const struct act *a)
 	/* nodiscard: a discard would punch holes into store.img, and a write into a hole can find
 	 * the host's disk full. */
 	return mount(a->dev, at, "btrfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME,
-		     "nodiscard") < 0 ? errno : 0;
+		     "nodiscard") < 0
+		       ? errno
+		       : 0;
 }
 
 static int act_there(const struct act *a, struct sp_err *e)

@@ -87,8 +87,8 @@ static int sweep_entry(int dirfd, const char *name, void *arg)
 	}
 	if (s->depth > 0 && name[0] != '.') {
 		struct sweep below = *s;
-		sp_auto_fd fd = openat(dirfd, name,
-				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		sp_auto_fd fd =
+			openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 		below.depth--;
 		return fd < 0 ? 0 : sp_fs_each(fd, sweep_entry, &below, s->e);
@@ -102,7 +102,7 @@ static int sweep_folders(struct sweep *s)
 		const char *name;
 		int depth;
 	} dirs[] = { { SP_DIR_CHECKPOINTS, 0 }, { SP_DIR_SANDBOXES, 1 }, { SP_DIR_KERNELS, 0 },
-		     { SP_DIR_NAMES, 1 },	{ SP_DIR_OPS, 0 },	 { SP_DIR_QUEUE, 0 },
+		     { SP_DIR_NAMES, 1 },       { SP_DIR_OPS, 0 },       { SP_DIR_QUEUE, 0 },
 		     { SP_DIR_WARM, 1 } };
 	size_t i;
 

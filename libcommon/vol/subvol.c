@@ -116,9 +116,9 @@ static int delete_nested(int dirfd, const char *name, int depth, struct sp_err *
 		return sp_fail(e, SP_FAIL, 0, "'%s' is too deep to be ours", name);
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ?
-			       0 :
-			       sp_fail(e, sp_code_of_errno(errno), errno, "open '%s'", name);
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+			       ? 0
+			       : sp_fail(e, sp_code_of_errno(errno), errno, "open '%s'", name);
 	return sp_fs_each(fd, nested_entry, &n, e) < 0 ? -1 : 0;
 }
 

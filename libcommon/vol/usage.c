@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 
@@ -23,7 +22,7 @@ int sp_vol_usage(int fd, int64_t *unique, int64_t *shared, struct sp_err *e)
 
 	*unique = *shared = 0;
 	for (;;) {
-		const struct fiemap_extent *x = NULL;
+		const struct fiemap_extent *last;
 
 		u.map = (struct fiemap){ .fm_start = at,
 					 .fm_length = FIEMAP_MAX_OFFSET - at,
@@ -33,12 +32,14 @@ int sp_vol_usage(int fd, int64_t *unique, int64_t *shared, struct sp_err *e)
 		if (!u.map.fm_mapped_extents)
 			return 0;
 		for (i = 0; i < u.map.fm_mapped_extents; i++) {
-			x = &u.map.fm_extents[i];
+			const struct fiemap_extent *x = &u.map.fm_extents[i];
+
 			*(x->fe_flags & FIEMAP_EXTENT_SHARED ? shared : unique) +=
 				(int64_t)x->fe_length;
 		}
-		if (x->fe_flags & FIEMAP_EXTENT_LAST)
+		last = &u.map.fm_extents[u.map.fm_mapped_extents - 1];
+		if (last->fe_flags & FIEMAP_EXTENT_LAST)
 			return 0;
-		at = x->fe_logical + x->fe_length;
+		at = last->fe_logical + last->fe_length;
 	}
 }

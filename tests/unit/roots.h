@@ -13,7 +13,7 @@
 __attribute__((unused)) static struct sp_roots roots_make(void)
 {
 	static const char *const dirs[] = { SP_DIR_CHECKPOINTS, SP_DIR_SANDBOXES, SP_DIR_KERNELS,
-					    SP_DIR_NAMES,	SP_DIR_OPS,	  SP_DIR_QUEUE,
+					    SP_DIR_NAMES,       SP_DIR_OPS,       SP_DIR_QUEUE,
 					    SP_DIR_WARM };
 	struct sp_roots r = { .run = -1 };
 	struct sp_err e;

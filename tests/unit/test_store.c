@@ -105,8 +105,7 @@ static void refused(void)
 		   rig_open(&r, true, &e) == SP_FAIL && strstr(e.msg, "is not the one"),
 	   "another file system than the one that was made");
 	sp_fs_replace(dir, "store.id", text.p, text.len, 0600, &e);
-	ok(rig_open(&r, true, &e) == 0 &&
-		   sp_fs_replace(r.store, "format", "2\n", 2, 0600, &e) == 0,
+	ok(rig_open(&r, true, &e) == 0 && sp_fs_replace(r.store, "format", "2\n", 2, 0600, &e) == 0,
 	   "the right one");
 	sp_roots_close(&r);
 	ok(rig_open(&r, true, &e) == SP_HOST && strstr(e.msg, "newer"), "of a newer release");
