@@ -81,7 +81,7 @@ void sp_op_request_drop(int ops, const char *owner, const char *request_id, cons
 bool sp_op_request_is_valid(const char *request_id);
 bool sp_op_request_is_known(int ops, const char *owner,
 			    const char *request_id); /* no lock needed */
-int sp_op_request_sweep(int ops, struct sp_err *e); /* those whose operation is gone */
+int sp_op_request_sweep(int ops, struct sp_err *e);  /* those whose operation is gone */
 
 /* op.c */
 void sp_op_put_worker(struct sp_json *rec, const struct sp_proc_id *who);

@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "state/roots.h"
 
-#define SP_STORE_FIRST (4LL << 30)   /* first size of store.img; SPACE_STORE_SIZE changes it */
+#define SP_STORE_FIRST (4LL << 30) /* first size of store.img; SPACE_STORE_SIZE changes it */
 #define SP_STORE_RESERVE                                                                           \
 	(512LL << 20) /* kept free: below it the store grows or operations are refused */
 

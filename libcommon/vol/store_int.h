@@ -21,10 +21,10 @@
 #define SP_UUID_SIZE 37
 
 struct sp_place {
-	bool elsewhere;    /* our mount namespace is not that of process 1 */
-	char seen[4096]; /* STATE's path as we reach it: begins with /proc/1/root when elsewhere */
-	const char *path;  /* as it is called there: the end of seen */
-	int dir;           /* STATE, or -1 */
+	bool elsewhere;   /* our mount namespace is not that of process 1 */
+	char seen[4096];  /* STATE's path as we reach it: begins with /proc/1/root when elsewhere */
+	const char *path; /* as it is called there: the end of seen */
+	int dir;          /* STATE, or -1 */
 };
 
 /* store_place.c. Contract: start with dir -1; close dir. */

@@ -210,7 +210,7 @@ static void killed(struct sp_roots *r)
 	for (n = 1; rc == 1 && n < 200; n++) {
 		struct got before = read_from(r, NULL), now;
 
-		rc = kill_at(n, add_killed, r);
+		rc = kill_at_change(n, add_killed, r);
 		bad += add(r, "after") < 0;
 		now = read_from(r, NULL);
 		bad += now.bad || now.n < before.n + 1 || now.n > before.n + 3;
@@ -218,7 +218,7 @@ static void killed(struct sp_roots *r)
 	if (rc < 0)
 		tap_skip("killed at each system call", "no ptrace here");
 	else
-		ok(!bad, "a writer killed at each of its %d system calls does no harm", n - 2);
+		ok(!bad, "a writer killed at each of its %d changes does no harm", n - 2);
 }
 
 int main(void)

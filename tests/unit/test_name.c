@@ -125,14 +125,14 @@ static void killed(struct sp_roots *r)
 
 	for (n = 1; rc == 1 && n < 100; n++) {
 		bad += sp_name_move(r, "local", "moved", A, &e) < 0;
-		rc = kill_at(n, move_it, r);
+		rc = kill_at_change(n, move_it, r);
 		bad += sp_name_find(r, "local", "moved", id, &e) < 0 ||
 		       (strcmp(id, A) != 0 && strcmp(id, B) != 0);
 	}
 	if (rc < 0)
 		tap_skip("killed at each system call", "no ptrace here");
 	else
-		ok(!bad && strcmp(id, B) == 0, "killed at each of %d system calls: old or new",
+		ok(!bad && strcmp(id, B) == 0, "killed at each of %d changes: old or new",
 		   n - 2);
 }
 

@@ -125,7 +125,7 @@ static void killed(int dir)
 		int64_t v;
 
 		s.value = n;
-		rc = kill_at(n, save_value, &s);
+		rc = kill_at_change(n, save_value, &s);
 		got = sp_record_load(dir, "killed", &e);
 		v = sp_json_i64(got, "value", -1);
 		if (v != last && v != n)
@@ -136,7 +136,7 @@ static void killed(int dir)
 		tap_skip("killed at each system call", "no ptrace here");
 		return;
 	}
-	ok(bad == 0 && rc == 0, "killed at each of its %d system calls: old or new", n - 2);
+	ok(bad == 0 && rc == 0, "killed at each of its %d changes: old or new", n - 2);
 	ok(last == n - 1, "and the last one was not killed");
 }
 
