@@ -62,8 +62,12 @@ static char *world_path(const struct world *w, const char *name)
 
 __attribute__((unused)) static bool world_begin(struct world *w)
 {
-	static const char *const dirs[] = { "store", "store/sandboxes", ("store/sandboxes/" WORLD_ID),
-					    "store/queue", "run", "guest" };
+	static const char *const dirs[] = { "store",
+					    "store/sandboxes",
+					    ("store/sandboxes/" WORLD_ID),
+					    "store/queue",
+					    "run",
+					    "guest" };
 	char exe[512];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 40);
 	int sv[2];

@@ -103,7 +103,8 @@ static void numbers(void)
 {
 	static const char text[] =
 		"{\"max\":\"9223372036854775807\",\"min\":\"-9223372036854775808\",\"over\":"
-		"\"9223372036854775808\",\"n\":9007199254740991,\"frac\":1.5,\"huge\":1e300,\"beyond\":9007199254740994,"
+		"\"9223372036854775808\",\"n\":9007199254740991,\"frac\":1.5,\"huge\":1e300,"
+		"\"beyond\":9007199254740994,"
 		"\"text\":\"12x\",\"none\":\"\",\"plus\":\"+1\",\"space\":\" 1\",\"t\":true}";
 	struct sp_err e;
 	sp_auto_json *j = sp_json_parse(text, sizeof text - 1, &e);
