@@ -143,7 +143,11 @@ END
 		before=$(date +%s%N)
 		there=$(space-exec "$kid" date +%s%N)
 		after=$(date +%s%N)
-		[ "$there" -ge $((before - 1000000000)) ] && [ "$there" -le $((after + 1000000000)) ]
+		if [ "$there" -lt $((before - 1000000000)) ] || [ "$there" -gt $((after + 1000000000)) ]; then
+			echo "the clock of $kid: $(((there - before) / 1000000)) ms after the question," \
+				"$(((there - after) / 1000000)) ms after the answer"
+			false
+		fi
 	done
 }
 
