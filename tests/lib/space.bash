@@ -166,13 +166,18 @@ space_is_clean() {
 	return 1
 }
 
-# The broom for when a test died: ends the processes, unmounts, detaches.
+# The broom for when a test died: ends the processes, also those that they have just started,
+# unmounts, detaches.
 space_sweep() {
-	local pid m dev
+	local pid pids m dev
 
-	for pid in $(_procs_of "$1"); do kill -KILL "$pid" 2>/dev/null || true; done
-	for pid in $(_procs_of "$1"); do
-		timeout 10 tail --pid="$pid" -s 0.1 -f /dev/null || true
+	for _ in 1 2 3 4 5; do
+		pids=$(_procs_of "$1")
+		[ -n "$pids" ] || break
+		for pid in $pids; do kill -KILL "$pid" 2>/dev/null || true; done
+		for pid in $pids; do
+			timeout 10 tail --pid="$pid" -s 0.1 -f /dev/null || true
+		done
 	done
 	# shellcheck disable=SC2013 # no blanks in the paths we make
 	for m in $(awk -v d="$1/" 'index($5, d) == 1 { print $5 }' /proc/1/mountinfo | sort -r); do
