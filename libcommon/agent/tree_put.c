@@ -42,6 +42,18 @@ static void read_exact(void *to, size_t n)
 	}
 }
 
+/* END comes after the sender's EOF, so that it never meets one who is still sending. */
+static void expect_eof(void)
+{
+	ssize_t n;
+
+	do
+		n = read(0, chunk, 1);
+	while (n < 0 && errno == EINTR);
+	if (n)
+		sp_worker_fail(SP_USAGE, 0, "the tree goes on after its end");
+}
+
 static void next_record(void)
 {
 	unsigned char head[SP_TREE_HEADER];
@@ -282,4 +294,5 @@ void sp_tree_put(const char *path)
 			put_link(dir, base);
 	}
 	finish_folders();
+	expect_eof();
 }

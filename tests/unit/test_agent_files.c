@@ -332,6 +332,7 @@ static int put_two(struct host *h, char kind, const char *path, const char *link
 static void hostile(struct host *h)
 {
 	sp_auto_str t = SP_STR_INIT;
+	struct run *r;
 
 	unlink("/tmp/space-agent-escape");
 	ok(put_two(h, 'f', "../x", NULL) == SP_USAGE && !look("x").st_mode, "'..' in a path");
@@ -347,6 +348,18 @@ static void hostile(struct host *h)
 	sp_str_clear(&t);
 	tree_add(&t, 'd', "", 0755, NULL, NULL);
 	ok(refused(h, put(h, in_top("bad"), &t)) == SP_USAGE, "no end");
+	sp_str_clear(&t);
+	tree_add(&t, 'd', "", 0755, NULL, NULL);
+	tree_add(&t, 'e', "", 0, NULL, NULL);
+	sp_str_add(&t, "x");
+	ok(refused(h, put(h, in_top("bad"), &t)) == SP_USAGE, "more after the end");
+	t.len--;
+	r = ask(h, SP_G_PUT, in_top("bad"), NULL, -1, NULL);
+	run_input(h, r, t.p, t.len);
+	host_quiet(h, 200);
+	ok(!run_over(r), "END waits for EOF");
+	run_input_eof(h, r);
+	ok(done(h, r), "and comes then");
 	sp_str_clear(&t);
 	sp_str_add(&t, "this is no tree at all, whatever it may be");
 	ok(refused(h, put(h, in_top("bad"), &t)) == SP_USAGE, "no tree");
