@@ -275,9 +275,6 @@ static int freeze(struct taking *t, struct sp_err *e)
 	int64_t until = sp_clock_mono() + FREEZE_MS * 1000000LL;
 	struct sp_half_msg m;
 
-	if (!k->ready)
-		return sp_fail(e, SP_BUSY, 0, "the guest's agent is silent, so its files cannot be "
-					      "frozen (a full snapshot does not need it)");
 	k->frozen = -1;
 	k->thawed = false;
 	if (sp_keeper_ask(k, SP_H_FREEZE, THAW_MS, -1, FREEZE_MS, NULL, e) < 0)
@@ -300,6 +297,9 @@ static int take_files(struct taking *t, struct sp_err *e)
 	struct sp_err ignored;
 	int rc;
 
+	if (!t->k->ready)
+		return sp_fail(e, SP_BUSY, 0, "the guest's agent is silent, so its files cannot be "
+					      "frozen (a full snapshot does not need it)");
 	rc = freeze(t, e);
 	phase_over(t, PREPARE);
 	if (rc == 0) {
@@ -309,7 +309,9 @@ static int take_files(struct taking *t, struct sp_err *e)
 			rc = sp_fail(e, SP_BUSY, 0, "the guest thawed before its files were taken");
 	}
 	phase_over(t, SNAPSHOT);
-	if (sp_keeper_ask(t->k, SP_H_THAW, 0, -1, FREEZE_MS, NULL, rc < 0 ? &ignored : e) < 0)
+	/* Until the guest says so: a full checkpoint right after this one must not hold it frozen. */
+	if (sp_keeper_ask(t->k, SP_H_THAW, 0, -1, FREEZE_MS, NULL, rc < 0 ? &ignored : e) < 0 ||
+	    sp_keeper_await(t->k, &t->k->thawed, FREEZE_MS, rc < 0 ? &ignored : e) < 0)
 		rc = -1;
 	if (rc < 0 || open_new(t, e) < 0)
 		return -1;
