@@ -64,7 +64,7 @@ teardown() { assert_same "$BEFORE" "$(state)" 'the store'; }
 
 @test "more memory than the host has is code 7" {
 	kb=$(awk '/MemTotal/ { print $2 }' /proc/meminfo)
-	assert_fails 7 'the host has' space-create -w --mem $((kb / 1024 / 2 * 4))M box
+	assert_fails 7 'the host has' space-create -w --mem $((kb / 512 / 2 * 2))M box
 }
 
 @test "environments and notes that are too large are code 2" {

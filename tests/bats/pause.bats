@@ -105,7 +105,7 @@ count() { space-exec "$1" cat /run/count; }
 	mapfile -t ids < <(new_sandbox -n 2)
 	run --separate-stderr space-pause -w "${ids[0]}" nobody "${ids[1]}"
 	assert_same 3 "$status"
-	assert_same "${ids[0]} ${ids[1]}" "$(echo $output)"
+	assert_same "${ids[0]} ${ids[1]}" "$(xargs <<<"$output")"
 	assert_match 'nobody: no such' "$stderr"
 	space-rm -w "${ids[@]}" >/dev/null
 }
