@@ -218,7 +218,7 @@ ANALYZER := -fanalyzer -fanalyzer-verbosity=1 -Wno-analyzer-malloc-leak -Wno-ana
 $(B)/lint/analyzer/%.ok: %.c $$(call object,$$*)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  ANALYZE $<")
-	$(Q)$(CC) $(filter-out -MMD -MP,$(BASE)) $(PKG_CFLAGS) -O1 -g $(ANALYZER) -Werror -c \
+	$(Q)$(CC) $(filter-out -MMD -MP,$(BASE)) $(PKG_CFLAGS) -O1 -g $(ANALYZER) -Werror -S \
 		-o /dev/null $<
 	@touch $@
 
