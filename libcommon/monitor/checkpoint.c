@@ -309,7 +309,7 @@ static int take_files(struct taking *t, struct sp_err *e)
 			rc = sp_fail(e, SP_BUSY, 0, "the guest thawed before its files were taken");
 	}
 	phase_over(t, SNAPSHOT);
-	/* Until the guest says so: a full checkpoint right after this one must not hold it frozen. */
+	/* Until the guest says so: a full checkpoint right after must not hold it frozen. */
 	if (sp_keeper_ask(t->k, SP_H_THAW, 0, -1, FREEZE_MS, NULL, rc < 0 ? &ignored : e) < 0 ||
 	    sp_keeper_await(t->k, &t->k->thawed, FREEZE_MS, rc < 0 ? &ignored : e) < 0)
 		rc = -1;
